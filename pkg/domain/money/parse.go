@@ -1,0 +1,109 @@
+package money
+
+import (
+	"fmt"
+
+	"github.com/shopspring/decimal"
+)
+
+// parse reads a decimal with bounded work: the text is checked by hand first,
+// so that the library is never asked to scale by a hostile exponent. The
+// result is normalised: no trailing zeros in the fraction, exponent never
+// positive.
+func parse(s string) (decimal.Decimal, error) {
+	exp, err := scan(s)
+	if err != nil {
+		return decimal.Decimal{}, err
+	}
+	if exp > maxText || exp < -maxText {
+		return decimal.Decimal{}, fmt.Errorf("%w: exponent %d", ErrRange, exp)
+	}
+	d, err := decimal.NewFromString(s)
+	if err != nil {
+		return decimal.Decimal{}, fmt.Errorf("%w: %q", ErrSyntax, s)
+	}
+	if d.IsZero() {
+		return decimal.Decimal{}, nil
+	}
+	if d.NumDigits()+int(d.Exponent()) > maxIntegers {
+		return decimal.Decimal{}, fmt.Errorf("%w: more than %d integer digits", ErrRange, maxIntegers)
+	}
+	return normal(d), nil
+}
+
+// normal rewrites d without trailing zeros, exponent at most 0.
+func normal(d decimal.Decimal) decimal.Decimal {
+	if d.Exponent() > 0 {
+		return decimal.NewFromBigInt(d.BigInt(), 0)
+	}
+	zeros := trailingZeros(d.Coefficient().String())
+	if zeros == 0 || d.Exponent() == 0 {
+		return d
+	}
+	exp := d.Exponent() + int32(min(zeros, int(-d.Exponent())))
+	return decimal.NewFromBigInt(d.Shift(-exp).BigInt(), exp)
+}
+
+func trailingZeros(digits string) int {
+	n := 0
+	for n < len(digits)-1 && digits[len(digits)-1-n] == '0' {
+		n++
+	}
+	return n
+}
+
+// scan checks [+-] digits [. digits] [e [+-] digits] and returns the exponent.
+// At least one digit must precede the point, as in JSON.
+func scan(s string) (exp int, err error) {
+	if len(s) == 0 || len(s) > maxText {
+		return 0, fmt.Errorf("%w: %d bytes", ErrSyntax, len(s))
+	}
+	rest := sign(s)
+	whole := digits(rest)
+	rest = rest[whole:]
+	ok := whole > 0
+	if len(rest) > 0 && rest[0] == '.' {
+		n := digits(rest[1:])
+		ok = ok && n > 0
+		rest = rest[1+n:]
+	}
+	if len(rest) > 0 && (rest[0] == 'e' || rest[0] == 'E') {
+		tail := sign(rest[1:])
+		n := digits(tail)
+		ok = ok && n > 0 && n <= 9
+		if ok {
+			exp = atoi(tail[:n])
+		}
+		if rest[1:] != tail && rest[1] == '-' {
+			exp = -exp
+		}
+		rest = tail[n:]
+	}
+	if !ok || rest != "" {
+		return 0, fmt.Errorf("%w: %q", ErrSyntax, s)
+	}
+	return exp, nil
+}
+
+func sign(s string) string {
+	if s != "" && (s[0] == '-' || s[0] == '+') {
+		return s[1:]
+	}
+	return s
+}
+
+func digits(s string) int {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+func atoi(digits string) int {
+	n := 0
+	for i := range len(digits) {
+		n = n*10 + int(digits[i]-'0')
+	}
+	return n
+}
