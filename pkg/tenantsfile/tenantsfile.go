@@ -1,0 +1,113 @@
+// Package tenantsfile reads the tenants file of `weir tenants apply` (design.md, section 12): plans, and tenants that
+// inherit from them and override.
+//
+// It owns the YAML form only; what a contract may say is pkg/domain/tenant's. Unknown fields are errors that name the
+// line. Money and percentages are read as the text that stands in the file, never through a float.
+package tenantsfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/tenant"
+)
+
+// MaxBytes bounds a tenants file: 10,000 tenants with every field set are about 8 MB.
+const MaxBytes = 16 << 20
+
+var validID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
+
+// File is a parsed and validated tenants file: contracts by tenant id, dates not yet set.
+type File struct {
+	Contracts map[string]tenant.Contract
+}
+
+// IDs lists the tenants in order.
+func (f File) IDs() []string { return slices.Sorted(maps.Keys(f.Contracts)) }
+
+// Parse reads and validates a whole file; it reports everything that is wrong at once and returns no partial result.
+func Parse(data []byte) (File, error) {
+	if len(data) > MaxBytes {
+		return File{}, fmt.Errorf("tenants file of %d bytes: at most %d", len(data), MaxBytes)
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	var raw fileYAML
+	if err := dec.Decode(&raw); err != nil {
+		if errors.Is(err, io.EOF) {
+			return File{}, errors.New("tenants file is empty: it needs `tenants:`")
+		}
+		return File{}, fmt.Errorf("tenants file: %w", err)
+	}
+	if err := dec.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return File{}, errors.New("tenants file: one YAML document only")
+	}
+	if len(raw.Tenants) == 0 {
+		return File{}, errors.New("tenants file names no tenant")
+	}
+	return raw.resolve()
+}
+
+// resolve applies plans and defaults and validates each tenant.
+func (raw fileYAML) resolve() (File, error) {
+	out := File{Contracts: make(map[string]tenant.Contract, len(raw.Tenants))}
+	var errs []error
+	for _, t := range raw.Tenants {
+		where := fmt.Sprintf("tenant %q (line %d)", t.ID.text, t.ID.line)
+		if !validID.MatchString(t.ID.text) {
+			errs = append(errs, fmt.Errorf("%s: id must be 1-128 of A-Za-z0-9._:-", where))
+			continue
+		}
+		if _, twice := out.Contracts[t.ID.text]; twice {
+			errs = append(errs, fmt.Errorf("%s: the id stands in the file twice", where))
+			continue
+		}
+		plan := contractYAML{}
+		if name := t.Plan.text; name != "" {
+			p, ok := raw.Plans[name]
+			if !ok {
+				errs = append(errs, fmt.Errorf("%s: plan %q is not in the file", where, name))
+				continue
+			}
+			plan = p
+		}
+		c, err := contract(plan, t.contractYAML)
+		if err == nil {
+			c.Plan = t.Plan.text
+			err = c.Validate()
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", where, err))
+			continue
+		}
+		out.Contracts[t.ID.text] = c
+	}
+	if err := errors.Join(errs...); err != nil {
+		return File{}, fmt.Errorf("tenants file: %w", err)
+	}
+	return out, nil
+}
+
+// contract lays the tenant's own values over the plan's over the defaults.
+func contract(plan, own contractYAML) (tenant.Contract, error) {
+	c := tenant.Contract{Count: tenant.CountRaw, Month: tenant.MonthCalendar, Ladder: tenant.DefaultLadder(), SoftDay: true}
+	overrun, err := money.ParsePercent(tenant.DefaultOverrunPercent)
+	if err != nil {
+		return c, err
+	}
+	c.Overrun = overrun
+	for _, layer := range []contractYAML{plan, own} {
+		if err := layer.apply(&c); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,101 @@
+package tenantsfile
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weir-project/weir/pkg/domain/tenant"
+)
+
+const sample = `
+plans:
+  pro:
+    limits: {requests_per_minute: 600, concurrency: 50}
+    ceilings: {minute_usd: 1.00, day_usd: 100, month_usd: 1000.000000001}
+    markup_percent: 12.5
+    execution: {max_cost_usd: 5.00, max_depth: 4, max_calls: 200}
+tenants:
+  - id: acme
+    plan: pro
+  - id: trial
+    plan: pro
+    limits: {concurrency: 1}
+    ceilings: {month_usd: "0.10"}
+    soft: []
+    timezone: Europe/Budapest
+    count: billed
+    identities: {slack: [T1], jwt: [acme-inc]}
+`
+
+// A tenant inherits its plan's values and overrides some; amounts come through to the nano-dollar.
+func TestParsePlansAndOverrides(t *testing.T) {
+	f, err := Parse([]byte(sample))
+	if err != nil {
+		t.Fatal(err)
+	}
+	acme, trial := f.Contracts["acme"], f.Contracts["trial"]
+	if acme.Ceilings.Month != 1000_000000001 || acme.Limits.Concurrency != 50 || !acme.SoftDay || acme.Markup.String() != "12.5" {
+		t.Errorf("acme: %+v", acme)
+	}
+	if acme.Overrun.String() != tenant.DefaultOverrunPercent || acme.Count != tenant.CountRaw || acme.Ladder != [3]int32{50, 80, 100} {
+		t.Errorf("acme's defaults: %+v", acme)
+	}
+	if trial.Ceilings.Month != 100_000_000 || trial.Ceilings.Day != 100_000000000 || trial.Limits.Concurrency != 1 || trial.SoftDay {
+		t.Errorf("trial: %+v", trial)
+	}
+	if trial.Timezone != "Europe/Budapest" || trial.Count != tenant.CountBilled || len(trial.Identities) != 2 || trial.Identities[0] != "slack:T1" {
+		t.Errorf("trial: %+v", trial)
+	}
+	if got := strings.Join(f.IDs(), ","); got != "acme,trial" {
+		t.Errorf("ids %s", got)
+	}
+}
+
+// Every mistake is refused in words that name the line or the field (field report 47: a dropped field is a lie).
+func TestParseRefuses(t *testing.T) {
+	ok := "ceilings: {minute_usd: 1, day_usd: 1, month_usd: 1}, limits: {concurrency: 1}"
+	for _, c := range []struct{ name, yaml, want string }{
+		{"empty", "", "empty"},
+		{"no tenants", "tenants: []", "no tenant"},
+		{"unknown field", "tenants:\n  - id: a\n    budget: 3\n", "line 3"},
+		{"unknown nested field", "tenants:\n  - {id: a, limits: {concurency: 1}}\n", "concurency"},
+		{"no concurrency", "tenants: [{id: a, ceilings: {minute_usd: 1, day_usd: 1, month_usd: 1}}]", "limits.concurrency"},
+		{"no ceiling", "tenants: [{id: a, limits: {concurrency: 1}, ceilings: {minute_usd: 1, day_usd: 1}}]", "month_usd"},
+		{"bad amount", "tenants:\n- id: a\n  limits: {concurrency: 1}\n  ceilings: {minute_usd: lots}\n", "line 4"},
+		{"ten decimals", "tenants: [{id: a, ceilings: {minute_usd: 0.0000000001}}]", "nine decimals"},
+		{"beyond the bound", "tenants: [{id: a, ceilings: {minute_usd: 9007200}}]", "9007199"},
+		{"bad id", "tenants: [{id: 'a b', " + ok + "}]", "A-Za-z0-9"},
+		{"twice", "tenants: [{id: a, " + ok + "}, {id: a, " + ok + "}]", "twice"},
+		{"unknown plan", "tenants: [{id: a, plan: gold, " + ok + "}]", "gold"},
+		{"time zone", "tenants: [{id: a, timezone: Mars/Base, " + ok + "}]", "Mars/Base"},
+		{"soft month", "tenants: [{id: a, soft: [month], " + ok + "}]", "soft"},
+		{"two documents", "tenants: [{id: a, " + ok + "}]\n---\nx: 1", "one YAML document"},
+		{"count", "tenants: [{id: a, count: net, " + ok + "}]", "count"},
+		{"ladder", "tenants: [{id: a, ladder: [80, 50, 100], " + ok + "}]", "rising"},
+		{"whole number", "tenants: [{id: a, limits: {concurrency: 1.5}}]", "whole number"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Parse([]byte(c.yaml))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("want an error with %q, got %v", c.want, err)
+			}
+		})
+	}
+}
+
+// FuzzParse: no input makes the reader panic, and what it accepts is valid.
+func FuzzParse(f *testing.F) {
+	f.Add(sample)
+	f.Add("tenants: [{id: a}]")
+	f.Fuzz(func(t *testing.T, s string) {
+		file, err := Parse([]byte(s))
+		if err != nil {
+			return
+		}
+		for id, c := range file.Contracts {
+			if err := c.Validate(); err != nil {
+				t.Errorf("%s accepted: %v", id, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,194 @@
+package tenantsfile
+
+import (
+	"fmt"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/tenant"
+)
+
+// scalar is a value's text as it stands in the file, with its line: YAML must not make a float of an amount.
+type scalar struct {
+	text string
+	line int
+}
+
+// UnmarshalYAML takes any scalar as its text.
+func (s *scalar) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind != yaml.ScalarNode {
+		return fmt.Errorf("line %d: expected a single value", n.Line)
+	}
+	s.text, s.line = n.Value, n.Line
+	return nil
+}
+
+type fileYAML struct {
+	Plans   map[string]contractYAML `yaml:"plans"`
+	Tenants []tenantYAML            `yaml:"tenants"`
+}
+
+type tenantYAML struct {
+	ID           scalar `yaml:"id"`
+	Plan         scalar `yaml:"plan"`
+	contractYAML `yaml:",inline"`
+}
+
+type contractYAML struct {
+	Limits struct {
+		RequestsPerMinute     scalar `yaml:"requests_per_minute"`
+		InputTokensPerMinute  scalar `yaml:"input_tokens_per_minute"`
+		OutputTokensPerMinute scalar `yaml:"output_tokens_per_minute"`
+		Concurrency           scalar `yaml:"concurrency"`
+		OpenExecutions        scalar `yaml:"open_executions"`
+	} `yaml:"limits"`
+	Ceilings struct {
+		MinuteUSD scalar `yaml:"minute_usd"`
+		DayUSD    scalar `yaml:"day_usd"`
+		MonthUSD  scalar `yaml:"month_usd"`
+	} `yaml:"ceilings"`
+	Count          scalar    `yaml:"count"`
+	Soft           *[]string `yaml:"soft"`
+	OverrunPercent scalar    `yaml:"overrun_percent"`
+	MarkupPercent  scalar    `yaml:"markup_percent"`
+	Timezone       scalar    `yaml:"timezone"`
+	Month          scalar    `yaml:"month"`
+	Ladder         []int32   `yaml:"ladder"`
+	Execution      struct {
+		MaxCostUSD scalar `yaml:"max_cost_usd"`
+		MaxDepth   scalar `yaml:"max_depth"`
+		MaxCalls   scalar `yaml:"max_calls"`
+	} `yaml:"execution"`
+	Identities struct {
+		Slack    []string `yaml:"slack"`
+		Telegram []string `yaml:"telegram"`
+		JWT      []string `yaml:"jwt"`
+	} `yaml:"identities"`
+}
+
+// apply lays the values that y sets over c.
+func (y contractYAML) apply(c *tenant.Contract) error {
+	for _, f := range []struct {
+		from scalar
+		to   *int64
+	}{
+		{y.Limits.RequestsPerMinute, &c.Limits.RequestsPerMinute},
+		{y.Limits.InputTokensPerMinute, &c.Limits.InputTokensPerMinute},
+		{y.Limits.OutputTokensPerMinute, &c.Limits.OutputTokensPerMinute},
+		{y.Limits.Concurrency, &c.Limits.Concurrency},
+		{y.Limits.OpenExecutions, &c.Limits.OpenExecutions},
+		{y.Execution.MaxCalls, &c.Execution.MaxCalls},
+	} {
+		if err := f.from.int(f.to, 64); err != nil {
+			return err
+		}
+	}
+	depth := int64(c.Execution.MaxDepth)
+	if err := y.Execution.MaxDepth.int(&depth, 32); err != nil {
+		return err
+	}
+	c.Execution.MaxDepth = int32(depth)
+	for _, f := range []struct {
+		from scalar
+		to   *money.Nano
+	}{
+		{y.Ceilings.MinuteUSD, &c.Ceilings.Minute},
+		{y.Ceilings.DayUSD, &c.Ceilings.Day},
+		{y.Ceilings.MonthUSD, &c.Ceilings.Month},
+		{y.Execution.MaxCostUSD, &c.Execution.MaxCost},
+	} {
+		if err := f.from.nano(f.to); err != nil {
+			return err
+		}
+	}
+	for _, f := range []struct {
+		from scalar
+		to   *money.Percent
+	}{{y.OverrunPercent, &c.Overrun}, {y.MarkupPercent, &c.Markup}} {
+		if err := f.from.percent(f.to); err != nil {
+			return err
+		}
+	}
+	return y.applyRest(c)
+}
+
+func (y contractYAML) applyRest(c *tenant.Contract) error {
+	if y.Count.text != "" {
+		c.Count = tenant.Count(y.Count.text)
+	}
+	if y.Month.text != "" {
+		c.Month = tenant.MonthKind(y.Month.text)
+	}
+	if y.Timezone.text != "" {
+		c.Timezone = y.Timezone.text
+	}
+	if y.Soft != nil {
+		c.SoftDay = false
+		for _, w := range *y.Soft {
+			if w != "day" {
+				return fmt.Errorf("soft: only [day] can be soft, not %q", w)
+			}
+			c.SoftDay = true
+		}
+	}
+	if y.Ladder != nil {
+		if len(y.Ladder) != 3 {
+			return fmt.Errorf("ladder: three percentages, not %d", len(y.Ladder))
+		}
+		c.Ladder = [3]int32(y.Ladder)
+	}
+	for _, f := range []struct {
+		kind string
+		ids  []string
+	}{{"slack", y.Identities.Slack}, {"telegram", y.Identities.Telegram}, {"jwt", y.Identities.JWT}} {
+		for _, id := range f.ids {
+			c.Identities = append(c.Identities, f.kind+":"+id)
+		}
+	}
+	return nil
+}
+
+func (s scalar) int(to *int64, bits int) error {
+	if s.text == "" {
+		return nil
+	}
+	n, err := strconv.ParseInt(s.text, 10, bits)
+	if err != nil {
+		return fmt.Errorf("line %d: %q is not a whole number", s.line, s.text)
+	}
+	*to = n
+	return nil
+}
+
+func (s scalar) nano(to *money.Nano) error {
+	if s.text == "" {
+		return nil
+	}
+	usd, err := money.ParseUSD(s.text)
+	if err != nil {
+		return fmt.Errorf("line %d: amount in USD: %w", s.line, err)
+	}
+	n, err := money.CeilNano(usd)
+	if err != nil {
+		return fmt.Errorf("line %d: %w", s.line, err)
+	}
+	if n.USD().Cmp(usd) != 0 {
+		return fmt.Errorf("line %d: %s has more than nine decimals", s.line, s.text)
+	}
+	*to = n
+	return nil
+}
+
+func (s scalar) percent(to *money.Percent) error {
+	if s.text == "" {
+		return nil
+	}
+	p, err := money.ParsePercent(s.text)
+	if err != nil {
+		return fmt.Errorf("line %d: percent: %w", s.line, err)
+	}
+	*to = p
+	return nil
+}
