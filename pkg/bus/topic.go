@@ -48,7 +48,9 @@ func (t Topic) MinCompactionLagMs() int64 { return t.spec.MinCompactionLagMs }
 func (t Topic) MaxRecordBytes() int { return t.spec.MaxRecordBytes }
 
 // Compacted reports whether the newest record of a key is kept (cleanup.policy contains "compact").
-func (t Topic) Compacted() bool { return t.spec.Cleanup == "compact" || t.spec.Cleanup == "compact,delete" }
+func (t Topic) Compacted() bool {
+	return t.spec.Cleanup == "compact" || t.spec.Cleanup == "compact,delete"
+}
 
 // IsZero reports whether t was never declared.
 func (t Topic) IsZero() bool { return t.spec.Name == "" }

@@ -1,0 +1,156 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// Admin asks and changes what is not records: topics, offsets, the broker's presence.
+type Admin struct{ cl *kadm.Client }
+
+// Admin makes an administrative client. Close it.
+func (c *Conn) Admin() (*Admin, error) {
+	cl, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	return &Admin{cl: kadm.NewClient(cl)}, nil
+}
+
+// Close closes the connections.
+func (a *Admin) Close() { a.cl.Close() }
+
+// Ping returns nil when some broker answers before ctx ends.
+func (a *Admin) Ping(ctx context.Context) error {
+	if _, err := a.cl.BrokerMetadata(ctx); err != nil {
+		return fmt.Errorf("kafka: %w", err)
+	}
+	return nil
+}
+
+// TopicConfigs is what a topic's declaration means in Kafka's own settings.
+func TopicConfigs(t Topic) map[string]string {
+	cfg := map[string]string{
+		"cleanup.policy":    t.Cleanup(),
+		"retention.ms":      strconv.FormatInt(t.RetentionMs(), 10),
+		"max.message.bytes": strconv.Itoa(maxBatchBytes(t)),
+	}
+	if t.Compacted() {
+		cfg["min.compaction.lag.ms"] = strconv.FormatInt(t.MinCompactionLagMs(), 10)
+	}
+	return cfg
+}
+
+// EnsureTopics creates the topics that are missing; those which exist are left as they are (see CheckTopics).
+func (a *Admin) EnsureTopics(ctx context.Context, topics []Topic, replication int) error {
+	for _, t := range topics {
+		cfg := map[string]*string{}
+		for k, v := range TopicConfigs(t) {
+			cfg[k] = &v
+		}
+		_, err := a.cl.CreateTopic(ctx, int32(t.Partitions()), int16(replication), cfg, t.Name())
+		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+			return fmt.Errorf("create topic %s: %w", t.Name(), err)
+		}
+	}
+	return nil
+}
+
+// CheckTopics compares the topics with their declarations and returns one error that lists every difference. A larger
+// max.message.bytes is no difference.
+func (a *Admin) CheckTopics(ctx context.Context, topics []Topic) error {
+	if len(topics) == 0 {
+		return nil
+	}
+	names := make([]string, len(topics))
+	for i, t := range topics {
+		names[i] = t.Name()
+	}
+	details, err := a.cl.ListTopics(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("list topics: %w", err)
+	}
+	var diffs []error
+	var present []Topic
+	for i, t := range topics {
+		d, ok := details[t.Name()]
+		if !ok || d.Err != nil {
+			diffs = append(diffs, fmt.Errorf("topic %s: missing", t.Name()))
+			continue
+		}
+		if len(d.Partitions) != t.Partitions() {
+			diffs = append(diffs, fmt.Errorf("topic %s: %d partitions, want %d", t.Name(), len(d.Partitions), t.Partitions()))
+		}
+		present = append(present, topics[i])
+	}
+	return errors.Join(append(diffs, a.checkConfigs(ctx, present))...)
+}
+
+func (a *Admin) checkConfigs(ctx context.Context, topics []Topic) error {
+	var diffs []error
+	for _, t := range topics {
+		configs, err := a.cl.DescribeTopicConfigs(ctx, t.Name())
+		if err != nil {
+			return fmt.Errorf("describe topic %s: %w", t.Name(), err)
+		}
+		want := TopicConfigs(t)
+		for _, c := range configs[0].Configs {
+			w, declared := want[c.Key]
+			if !declared || c.MaybeValue() == w {
+				continue
+			}
+			if have, err := strconv.Atoi(c.MaybeValue()); err == nil && c.Key == "max.message.bytes" && have > maxBatchBytes(t) {
+				continue
+			}
+			diffs = append(diffs, fmt.Errorf("topic %s: %s is %s, want %s", t.Name(), c.Key, c.MaybeValue(), w))
+		}
+	}
+	return errors.Join(diffs...)
+}
+
+// StartOffsets returns the first offset that each partition still has.
+func (a *Admin) StartOffsets(ctx context.Context, topic Topic) (map[int32]int64, error) {
+	listed, err := a.cl.ListStartOffsets(ctx, topic.Name())
+	return offsets("start", topic, listed, err)
+}
+
+// EndOffsets returns each partition's high watermark: the offset that its next record will get.
+func (a *Admin) EndOffsets(ctx context.Context, topic Topic) (map[int32]int64, error) {
+	listed, err := a.cl.ListEndOffsets(ctx, topic.Name())
+	return offsets("end", topic, listed, err)
+}
+
+func offsets(what string, topic Topic, listed kadm.ListedOffsets, err error) (map[int32]int64, error) {
+	if err == nil {
+		err = listed.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s offsets of %s: %w", what, topic.Name(), err)
+	}
+	byPartition := make(map[int32]int64, topic.Partitions())
+	listed.Each(func(o kadm.ListedOffset) { byPartition[o.Partition] = o.Offset })
+	return byPartition, nil
+}
+
+// CommittedOffsets returns where a group stands in a topic; partitions without a commit are absent.
+func (a *Admin) CommittedOffsets(ctx context.Context, group string, topic Topic) (map[int32]Committed, error) {
+	fetched, err := a.cl.FetchOffsets(ctx, group)
+	if err == nil {
+		err = fetched.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("committed offsets of %s: %w", group, err)
+	}
+	byPartition := map[int32]Committed{}
+	for p, o := range fetched[topic.Name()] {
+		if o.At >= 0 {
+			byPartition[p] = Committed{Offset: o.At, Metadata: o.Metadata}
+		}
+	}
+	return byPartition, nil
+}
