@@ -1,0 +1,160 @@
+package usageevent
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/weir-project/weir/pkg/domain/money"
+)
+
+// ContentType is the content-type header of what Encode returns.
+const ContentType = "application/cloudevents+json"
+
+// Encode writes the event in structured mode: members in a fixed order, absent ones left out, the provider's usage with
+// its members sorted. The same event always gives the same bytes.
+func Encode(ev Event) []byte {
+	var w writer
+	w.open()
+	w.text("specversion", "1.0")
+	w.text("id", ev.ID)
+	w.text("source", ev.Source)
+	w.text("type", ev.Type)
+	w.text("subject", ev.Subject)
+	w.time("time", ev.Time)
+	w.text("datacontenttype", "application/json")
+	w.name("data")
+	w.data(ev.Data)
+	w.close()
+	return w.buf.Bytes()
+}
+
+// ContentHash is the SHA-256 of what the event says: everything but the token it was sent with. Two encodings of one
+// event have the same hash; numbers in the provider's usage are compared as written.
+func ContentHash(ev Event) [sha256.Size]byte {
+	ev.Data.ExecutionToken = ""
+	return sha256.Sum256(Encode(ev))
+}
+
+// writer writes one JSON document. It leaves empty members out.
+type writer struct {
+	buf   bytes.Buffer
+	first bool
+}
+
+func (w *writer) open() { w.buf.WriteByte('{'); w.first = true }
+
+func (w *writer) close() { w.buf.WriteByte('}'); w.first = false }
+
+func (w *writer) name(name string) {
+	if !w.first {
+		w.buf.WriteByte(',')
+	}
+	w.first = false
+	w.string(name)
+	w.buf.WriteByte(':')
+}
+
+func (w *writer) string(s string) {
+	enc := json.NewEncoder(&w.buf)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s)               // a string always encodes; invalid UTF-8 is replaced
+	w.buf.Truncate(w.buf.Len() - 1) // the encoder's newline
+}
+
+func (w *writer) text(name, s string) {
+	if s != "" {
+		w.name(name)
+		w.string(s)
+	}
+}
+
+func (w *writer) time(name string, t time.Time) {
+	if !t.IsZero() {
+		w.text(name, t.UTC().Format(time.RFC3339Nano))
+	}
+}
+
+func (w *writer) integer(name string, n int64) {
+	w.name(name)
+	w.buf.WriteString(strconv.FormatInt(n, 10))
+}
+
+func (w *writer) meters(name string, m map[string]money.Decimal) {
+	if m == nil {
+		return
+	}
+	w.name(name)
+	w.open()
+	for _, meter := range slices.Sorted(maps.Keys(m)) {
+		w.name(meter)
+		w.buf.WriteString(m[meter].String())
+	}
+	w.close()
+}
+
+func (w *writer) data(d Data) {
+	w.open()
+	w.text("execution_token", d.ExecutionToken)
+	w.text("root_execution_id", d.RootExecutionID)
+	w.text("parent_agent_id", d.ParentAgentID)
+	w.text("agent_id", d.AgentID)
+	w.text("cost_center", d.CostCenter)
+	w.text("provider", d.Provider)
+	w.text("model", d.Model)
+	w.text("api", d.API)
+	if d.Usage != nil {
+		w.name("usage")
+		w.buf.Write(canonical(d.Usage))
+	}
+	w.meters("meters", d.Meters)
+	w.text("service_tier", d.ServiceTier)
+	w.text("status", d.Status)
+	w.text("error_code", d.ErrorCode)
+	w.text("reservation_id", d.ReservationID)
+	w.text("response_id", d.ResponseID)
+	w.text("traceparent", d.Traceparent)
+	w.text("tracestate", d.Tracestate)
+	if d.Reservation != nil {
+		w.name("reservation")
+		w.reservation(*d.Reservation)
+	}
+	w.close()
+}
+
+func (w *writer) reservation(r Reservation) {
+	w.open()
+	w.time("reserved_at", r.ReservedAt)
+	w.text("outcome", r.Outcome)
+	w.text("own_mode", r.OwnMode)
+	w.integer("own_nanos", int64(r.OwnNanos))
+	w.integer("held_nanos", int64(r.HeldNanos))
+	w.integer("epoch", r.Epoch)
+	if r.EstimateUSD != nil {
+		w.text("estimate_usd", r.EstimateUSD.String())
+	}
+	w.meters("estimate", r.Estimate)
+	w.text("price_version", r.PriceVersion)
+	w.integer("depth", int64(r.Depth))
+	w.close()
+}
+
+// canonical rewrites JSON without white space and with sorted members; numbers keep their text. What is not JSON is
+// written as a string, so that Encode has no error: Decode then refuses it.
+func canonical(raw json.RawMessage) []byte {
+	var v any
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if dec.Decode(&v) != nil || dec.More() {
+		v = string(raw)
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // v came from JSON or is a string
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}

@@ -1,0 +1,119 @@
+package usageevent
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// object is a JSON object's members by their exact names. encoding/json would match names without regard to case and
+// let the last of two equal names win; either would let two readers see two different events in the same bytes.
+type object map[string]json.RawMessage
+
+// members reads raw, which must be exactly one JSON object without repeated names.
+func members(raw []byte, what string) (object, *Error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, malformed(what + " is not a JSON object")
+	}
+	out := object{}
+	for dec.More() {
+		t, err := dec.Token()
+		name, ok := t.(string)
+		if err != nil || !ok {
+			return nil, malformed(what + " is not valid JSON")
+		}
+		if _, twice := out[name]; twice {
+			return nil, malformed(fmt.Sprintf("%s has %q twice", what, clip(name)))
+		}
+		var v json.RawMessage
+		if err := dec.Decode(&v); err != nil {
+			return nil, malformed(what + " is not valid JSON")
+		}
+		out[name] = v
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, malformed(what + " is not valid JSON")
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, malformed(what + " has something after it")
+	}
+	return out, nil
+}
+
+// present reports whether the member is there and not null: null is absent (CloudEvents JSON format).
+func (o object) present(name string) bool {
+	raw, ok := o[name]
+	return ok && !bytes.Equal(raw, []byte("null"))
+}
+
+// text reads a string member; absent is "".
+func (o object) text(name string, limit int) (string, *Error) {
+	if !o.present(name) {
+		return "", nil
+	}
+	var s string
+	if o[name][0] != '"' || json.Unmarshal(o[name], &s) != nil {
+		return "", malformed(name + " is not a string")
+	}
+	return s, checkText(name, s, limit)
+}
+
+func checkText(name, s string, limit int) *Error {
+	if len(s) > limit {
+		return malformed(fmt.Sprintf("%s has %d bytes, more than %d", name, len(s), limit))
+	}
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
+		return malformed(name + " has control characters")
+	}
+	return nil
+}
+
+// textOfNull lists what programs print for "nothing": as an id each would make strangers equal.
+func textOfNull(s string) bool {
+	switch strings.ToLower(strings.TrimSpace(s)) {
+	case "", "none", "null", "nil", "<nil>", "undefined", "nan", "(null)", "[object object]":
+		return true
+	}
+	return false
+}
+
+// requiredID reads an id that must be there.
+func requiredID(name, s string, limit int) *Error {
+	if textOfNull(s) {
+		return &Error{Reason: NoID, Detail: fmt.Sprintf("%s is %q", name, clip(s))}
+	}
+	return checkText(name, s, limit)
+}
+
+// optionalID reads an id that may be absent or null, but not empty or the text of a null.
+func (o object) optionalID(name string) (string, *Error) {
+	if !o.present(name) {
+		return "", nil
+	}
+	s, err := o.text(name, MaxID)
+	if err != nil {
+		return "", err
+	}
+	return s, requiredID(name, s, MaxID)
+}
+
+// label reads a name that says where a cost belongs but identifies nothing: the text of a null is absent.
+func (o object) label(name string) (string, *Error) {
+	s, err := o.text(name, MaxID)
+	if err != nil || textOfNull(s) {
+		return "", err
+	}
+	return s, nil
+}
+
+func clip(s string) string {
+	if len(s) > 40 {
+		return strings.ToValidUTF8(s[:40], "") + "…"
+	}
+	return s
+}
