@@ -1,0 +1,142 @@
+package usage
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Bounds of a payload.
+const (
+	MaxPayload = 8 << 20 // bytes; a caller with larger answers sends the usage object alone
+	MaxChunks  = 100_000 // elements of "stream"
+)
+
+// parser fills u from raw and reports whether the call's prompt is counted in
+// tokens (so that there are ContextTokens).
+type parser func(u *Usage, raw []byte) (counted bool, err error)
+
+// Normalise turns what a provider returned into disjoint meters. raw is the
+// whole response object, or its bare usage object, or {"stream": [chunk, …]}
+// with the chunks as received. provider has the OpenTelemetry name, api is
+// one of the names of the switch below; "" is the provider's usual api.
+//
+// A payload without usage gives the flag usage_missing and no meters. Errors
+// wrap ErrUnknownAPI, ErrMalformed, ErrNegative, ErrTooLarge or ErrAggregate.
+func Normalise(provider, api string, raw []byte) (Usage, error) {
+	u := Usage{Provider: provider, Meters: Meters{}}
+	parse := choose(provider, api)
+	if parse == nil {
+		return Usage{}, fmt.Errorf("%w: provider %.64q, api %.64q", ErrUnknownAPI, provider, api)
+	}
+	if len(raw) > MaxPayload {
+		return Usage{}, fmt.Errorf("%w: payload of %d bytes", ErrTooLarge, len(raw))
+	}
+	counted, err := parse(&u, raw)
+	if err != nil {
+		return Usage{}, fmt.Errorf("%s %s: %w", provider, api, err)
+	}
+	u.setTier(api)
+	if u.Missing() {
+		return u, nil
+	}
+	if counted {
+		u.setContext()
+	}
+	if u.InputTokens() > maxQuantity || u.OutputTokens() > maxQuantity {
+		return Usage{}, fmt.Errorf("%s %s: %w: sum of tokens", provider, api, ErrTooLarge)
+	}
+	return u, nil
+}
+
+func choose(provider, api string) parser {
+	switch api {
+	case "":
+		return usual(provider)
+	case "chat.completions":
+		switch provider {
+		case "perplexity":
+			return parsePerplexity
+		case "gcp.gemini", "gcp.vertex_ai", "gcp.gen_ai", "gemini", "vertex_ai":
+			return parseGeminiCompat
+		}
+		return parseOpenAI
+	case "completions", "responses", "embeddings", "audio.transcriptions", "audio.translations", "batches":
+		return parseOpenAI
+	case "images.generate", "images.edit":
+		return parseOpenAIImages
+	case "messages", "messages.batches":
+		return parseAnthropic
+	case "generateContent", "streamGenerateContent":
+		return parseGemini
+	case "Converse", "ConverseStream":
+		return parseBedrock
+	case "v2/chat", "v2/rerank", "v2/embed", "v1/chat", "v1/rerank", "v1/embed":
+		return parseCohere
+	}
+	if provider == "otel" && strings.HasPrefix(api, "span") {
+		return parseSpan
+	}
+	return nil
+}
+
+// usual is the parser of a call whose api is not named.
+func usual(provider string) parser {
+	switch provider {
+	case "openai", "azure.ai.openai", "azure.ai.inference", "azure", "mistral_ai", "mistral", "vllm", "ollama",
+		"groq", "deepseek", "x_ai", "xai", "moonshot_ai":
+		return parseOpenAI
+	case "perplexity":
+		return parsePerplexity
+	case "anthropic":
+		return parseAnthropic
+	case "gcp.gemini", "gcp.vertex_ai", "gcp.gen_ai", "gemini", "vertex_ai":
+		return parseGemini
+	case "aws.bedrock", "bedrock":
+		return parseBedrock
+	case "cohere":
+		return parseCohere
+	case "otel":
+		return parseSpan
+	}
+	return nil
+}
+
+// setTier settles tier and batch, which say the same thing for batch jobs.
+func (u *Usage) setTier(api string) {
+	u.ServiceTier = tier(u.ServiceTier)
+	u.Batch = u.Batch || u.ServiceTier == tierBatch || api == "messages.batches" || api == "batches"
+	if u.Batch && u.ServiceTier == TierStandard {
+		u.ServiceTier = tierBatch
+	}
+}
+
+// tier gives the provider's words for one service tier one name.
+func tier(reported string) string {
+	switch t := strings.ToLower(reported); t {
+	case "", "auto", "default", "standard", "on_demand", "standard_only":
+		return TierStandard
+	case "batches":
+		return tierBatch
+	default:
+		return t
+	}
+}
+
+// decode reads one JSON object into v; fields it does not know are ignored.
+func decode(raw []byte, v any) error {
+	err := json.Unmarshal(raw, v)
+	if err == nil || errors.Is(err, ErrNegative) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrMalformed) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrMalformed, err)
+}
+
+// fits checks the bound of a stream.
+func fits(stream []json.RawMessage) error {
+	if len(stream) > MaxChunks {
+		return fmt.Errorf("%w: %d chunks", ErrTooLarge, len(stream))
+	}
+	return nil
+}

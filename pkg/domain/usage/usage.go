@@ -1,0 +1,105 @@
+package usage
+
+import (
+	"slices"
+
+	"github.com/weir-project/weir/pkg/domain/money"
+)
+
+// NormaliserVersion names the rules of this package. Entries store it beside
+// the raw usage, so that a change of rules can be re-rated.
+const NormaliserVersion = "1"
+
+// Flags that Normalise reports.
+const (
+	FlagMissing       = "usage_missing"      // the provider said nothing: estimate or reconcile
+	FlagTTLUnknown    = "ttl_unknown"        // cache writes of unknown time to live, taken as 5 minutes
+	FlagCacheOverlap  = "cache_overlap"      // cached tokens exceed the text part: modalities capped by it
+	FlagTotalMismatch = "total_mismatch"     // the stated total is not the sum of its parts
+	FlagIterations    = "iterations_exceed"  // sampling passes add up to more than the stated usage
+	FlagThinkingGap   = "thinking_from_gap"  // reasoning found only as the gap in the total
+	FlagSplitMismatch = "cache_ttl_mismatch" // the split by time to live exceeds the stated cache writes
+)
+
+// TierStandard is the service tier of a call that reports none.
+const TierStandard = "standard"
+
+const tierBatch = "batch"
+
+// Meters maps each meter to its quantity, always above zero.
+type Meters map[Meter]money.Decimal
+
+// Sorted returns the meters in the order of their names.
+func (m Meters) Sorted() []Meter {
+	names := make([]Meter, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Usage is what one call consumed, as facts: no prices.
+type Usage struct {
+	Provider      string // as OpenTelemetry names it; from a span, the span's own
+	Model         string // as the response reports it, "" if it does not
+	ResponseID    string
+	ServiceTier   string // standard, flex, priority, batch, … as the response reports it
+	Batch         bool   // known to be a batch job from its shape
+	InferenceGeo  string // where it was computed, if reported ("us")
+	Speed         string // standard or fast, if reported
+	Meters        Meters
+	ContextTokens *int64 // whole prompt; nil when the call has no prompt in tokens
+	Flags         []string
+}
+
+// FromMeters makes a Usage of meters that a caller has measured itself.
+func FromMeters(m Meters) Usage {
+	u := Usage{ServiceTier: TierStandard, Meters: m}
+	for meter := range m {
+		if meter.IsInput() {
+			u.setContext()
+			break
+		}
+	}
+	return u
+}
+
+// Missing reports whether the provider gave no usage at all.
+func (u Usage) Missing() bool { return slices.Contains(u.Flags, FlagMissing) }
+
+// InputTokens is the whole prompt: the sum of the input_*_tokens meters.
+func (u Usage) InputTokens() int64 { return u.sum(Meter.IsInput) }
+
+// OutputTokens is the whole completion, reasoning included.
+func (u Usage) OutputTokens() int64 { return u.sum(Meter.IsOutput) }
+
+func (u Usage) sum(pick func(Meter) bool) int64 {
+	var total int64
+	for m, q := range u.Meters {
+		if pick(m) {
+			n, _ := q.Int64()
+			total += n
+		}
+	}
+	return total
+}
+
+func (u *Usage) setContext() {
+	n := u.InputTokens()
+	u.ContextTokens = &n
+}
+
+// add counts n more of meter m; zero leaves no trace.
+func (u *Usage) add(m Meter, n int64) {
+	if n != 0 {
+		u.Meters[m] = u.Meters[m].Add(money.NewDecimal(n))
+	}
+}
+
+// flag notes a flag once; flags stay sorted.
+func (u *Usage) flag(f string) {
+	if at, found := slices.BinarySearch(u.Flags, f); !found {
+		u.Flags = slices.Insert(u.Flags, at, f)
+	}
+}
