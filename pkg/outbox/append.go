@@ -1,0 +1,100 @@
+package outbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// The bounds of an event. Together they stay below the record bound of usage.events.v1 (1 MiB), so that what Append
+// takes, the broker takes. Plain SQL can insert more; the relay parks it.
+const (
+	// MaxEventBytes bounds payload, headers and ids together, in bytes.
+	MaxEventBytes = 1_000_000
+	// MaxHeaders bounds the number of headers.
+	MaxHeaders = 64
+)
+
+// ErrTooLarge is an event above MaxEventBytes or MaxHeaders. Nothing was inserted; retrying cannot help.
+var ErrTooLarge = errors.New("outbox: event too large")
+
+// Event is one row of the outbox.
+type Event struct {
+	// ID names the event for ever and becomes the record header "id". Two rows with the same ID are two records;
+	// readers drop the second.
+	ID string
+	// AggregateType says what AggregateID names, e.g. "tenant". Debezium routes by it; our relay does not.
+	AggregateType string
+	// AggregateID is the record key, and the key whose commit order is kept. For usage events it is the tenant.
+	AggregateID string
+	// Type is the event type, e.g. "weir.usage.v1".
+	Type string
+	// Topic is a declared topic's name; "" is usage.events.v1.
+	Topic string
+	// Partition overrides the partition which AggregateID hashes to; nil is the rule.
+	Partition *int32
+	// Payload is the record value, kept to the byte.
+	Payload []byte
+	// Headers are further record headers; "id" is set from ID and must not be among them.
+	Headers map[string]string
+}
+
+const insertEvent = `INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, headers, topic, partition)
+VALUES ($1, $2, $3, $4, $5, $6::text::jsonb, nullif($7::text, ''), $8)`
+
+// Append inserts e within the caller's transaction: it is published if and only if tx commits. Call it last, and after
+// tx has locked whatever serialises the writers of e.AggregateID, for that lock is what makes the order per key.
+// An event that breaks a bound or lacks a name is refused before anything is sent; tx stays usable then.
+func Append(ctx context.Context, tx pgx.Tx, e Event) error {
+	if err := e.validate(); err != nil {
+		return err
+	}
+	headers, err := json.Marshal(e.Headers)
+	if err != nil {
+		return fmt.Errorf("outbox: headers of %s: %w", e.ID, err)
+	}
+	if e.Headers == nil {
+		headers = []byte("{}")
+	}
+	payload := e.Payload
+	if payload == nil {
+		payload = []byte{}
+	}
+	_, err = tx.Exec(ctx, insertEvent, e.ID, e.AggregateType, e.AggregateID, e.Type, payload, string(headers), e.Topic, e.Partition)
+	if err != nil {
+		return fmt.Errorf("outbox: append %s: %w", e.ID, err)
+	}
+	return nil
+}
+
+func (e Event) validate() error {
+	for _, f := range []struct{ name, value string }{
+		{"id", e.ID}, {"aggregatetype", e.AggregateType}, {"aggregateid", e.AggregateID}, {"type", e.Type},
+	} {
+		if f.value == "" {
+			return fmt.Errorf("outbox: event %q without %s", e.ID, f.name)
+		}
+	}
+	if e.Partition != nil && *e.Partition < 0 {
+		return fmt.Errorf("outbox: event %s: partition %d", e.ID, *e.Partition)
+	}
+	if _, ok := e.Headers["id"]; ok {
+		return fmt.Errorf(`outbox: event %s: header "id" is set from ID`, e.ID)
+	}
+	if size := e.size(); size > MaxEventBytes || len(e.Headers) > MaxHeaders {
+		return fmt.Errorf("%w: %s has %d bytes of %d and %d headers of %d", ErrTooLarge, e.ID, size, MaxEventBytes, len(e.Headers), MaxHeaders)
+	}
+	return nil
+}
+
+// size counts as the record will: the id travels as a header.
+func (e Event) size() int {
+	n := len("id") + len(e.ID) + len(e.AggregateID) + len(e.Payload)
+	for k, v := range e.Headers {
+		n += len(k) + len(v)
+	}
+	return n
+}
