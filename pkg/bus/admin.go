@@ -8,10 +8,14 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Admin asks and changes what is not records: topics, offsets, the broker's presence.
-type Admin struct{ cl *kadm.Client }
+type Admin struct {
+	raw *kgo.Client
+	cl  *kadm.Client
+}
 
 // Admin makes an administrative client. Close it.
 func (c *Conn) Admin() (*Admin, error) {
@@ -19,8 +23,10 @@ func (c *Conn) Admin() (*Admin, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Admin{cl: kadm.NewClient(cl)}, nil
+	return newAdmin(cl), nil
 }
+
+func newAdmin(cl *kgo.Client) *Admin { return &Admin{raw: cl, cl: kadm.NewClient(cl)} }
 
 // Close closes the connections.
 func (a *Admin) Close() { a.cl.Close() }
@@ -57,6 +63,7 @@ func (a *Admin) EnsureTopics(ctx context.Context, topics []Topic, replication in
 		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 			return fmt.Errorf("create topic %s: %w", t.Name(), err)
 		}
+		a.raw.PurgeTopicsFromClient(t.Name()) // or the cached "no such topic" would answer the next questions
 	}
 	return nil
 }

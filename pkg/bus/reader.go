@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -25,7 +24,7 @@ func (c *Conn) ReadPartition(ctx context.Context, topic Topic, partition int32, 
 		return fail(err)
 	}
 	defer cl.Close()
-	ends, err := (&Admin{cl: kadm.NewClient(cl)}).EndOffsets(ctx, topic)
+	ends, err := newAdmin(cl).EndOffsets(ctx, topic)
 	if err != nil {
 		return fail(err)
 	}
@@ -81,7 +80,7 @@ func (c *Conn) poll(ctx context.Context, cl *kgo.Client, topic Topic, next map[i
 	if failed != nil {
 		return nil, failed
 	}
-	starts, err := (&Admin{cl: kadm.NewClient(cl)}).StartOffsets(ctx, topic)
+	starts, err := newAdmin(cl).StartOffsets(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
