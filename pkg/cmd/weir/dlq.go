@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/usageevent"
+)
+
+func (a *app) dlqCmd() *cobra.Command {
+	c := &cobra.Command{Use: "dlq", Short: "Events that could not be billed, with reason and original bytes"}
+	c.AddCommand(
+		&cobra.Command{Use: "list", Short: "List dead letters", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+			return a.dlqList(c.Context(), c.OutOrStdout())
+		}},
+		&cobra.Command{Use: "show REF", Short: "Print one dead letter (REF is partition:offset)", Args: cobra.ExactArgs(1), RunE: func(c *cobra.Command, args []string) error {
+			return a.dlqShow(c.Context(), c.OutOrStdout(), args[0])
+		}},
+		&cobra.Command{Use: "replay REF…", Short: "Send dead letters to their topic again, byte for byte", Args: cobra.MinimumNArgs(1), RunE: func(c *cobra.Command, args []string) error {
+			return a.dlqReplay(c.Context(), c.OutOrStdout(), args)
+		}},
+	)
+	return c
+}
+
+// deadLetter is one record of usage.deadletter.v1 as people read it.
+type deadLetter struct {
+	Ref     string    `json:"ref"`
+	At      time.Time `json:"at"`
+	Reason  string    `json:"reason"`
+	Detail  string    `json:"detail"`
+	EventID string    `json:"event_id,omitempty"`
+	Key     string    `json:"key,omitempty"`
+	Source  string    `json:"source"` // topic/partition/offset of the original
+	Value   string    `json:"value,omitempty"`
+}
+
+// dlqPrefix begins the headers that the attributor adds to the original's.
+const dlqPrefix = "weir-dlq-"
+
+func asDeadLetter(r bus.Record) deadLetter {
+	h := func(name string) string { v, _ := r.Header(dlqPrefix + name); return string(v) }
+	d := deadLetter{
+		Ref: fmt.Sprintf("%d:%d", r.Partition, r.Offset), At: r.Timestamp.UTC(), Reason: h("reason"), Detail: h("detail"),
+		Key: string(r.Key), Source: h("topic") + "/" + h("partition") + "/" + h("offset"), EventID: eventID(r),
+	}
+	return d
+}
+
+// eventID is the CloudEvents id of a record even if the event is poison; "" if it has none that can be read.
+func eventID(r bus.Record) string {
+	if ev, err := usageevent.Decode(r.Value, r.Header); err == nil {
+		return ev.ID
+	}
+	if id, ok := r.Header("ce_id"); ok {
+		return string(id)
+	}
+	var probe struct {
+		ID any `json:"id"`
+	}
+	if json.Unmarshal(r.Value, &probe) == nil && probe.ID != nil {
+		return fmt.Sprint(probe.ID)
+	}
+	return ""
+}
+
+// eachDeadLetter reads the whole dead-letter topic once.
+func eachDeadLetter(ctx context.Context, conn *bus.Conn, fn func(bus.Record) error) error {
+	return readTable(ctx, conn, topics.UsageDeadletter, fn)
+}
+
+func (a *app) dlqList(ctx context.Context, out io.Writer) error {
+	conn, err := a.kafka(ctx)
+	if err != nil {
+		return err
+	}
+	letters := []deadLetter{}
+	if err := eachDeadLetter(ctx, conn, func(r bus.Record) error {
+		letters = append(letters, asDeadLetter(r))
+		return nil
+	}); err != nil {
+		return err
+	}
+	if a.json {
+		return printJSON(out, map[string]any{"dead_letters": letters})
+	}
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "REF\tAT\tREASON\tEVENT\tDETAIL")
+	for _, d := range letters {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", d.Ref, d.At.Format(time.RFC3339), d.Reason, d.EventID, d.Detail)
+	}
+	return w.Flush()
+}
+
+func (a *app) dlqShow(ctx context.Context, out io.Writer, ref string) error {
+	conn, err := a.kafka(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := findDeadLetter(ctx, conn, ref)
+	if err != nil {
+		return err
+	}
+	d := asDeadLetter(r)
+	d.Value = string(r.Value)
+	if a.json {
+		return printJSON(out, d)
+	}
+	fmt.Fprintf(out, "ref     %s\nat      %s\nreason  %s\ndetail  %s\nevent   %s\nkey     %s\nsource  %s\n", d.Ref, d.At.Format(time.RFC3339Nano), d.Reason, d.Detail, d.EventID, d.Key, d.Source)
+	for _, h := range r.Headers {
+		if !strings.HasPrefix(h.Key, dlqPrefix) {
+			fmt.Fprintf(out, "header  %s: %s\n", h.Key, h.Value)
+		}
+	}
+	_, err = fmt.Fprintf(out, "\n%s\n", r.Value)
+	return err
+}
+
+// findDeadLetter reads the record at partition:offset.
+func findDeadLetter(ctx context.Context, conn *bus.Conn, ref string) (bus.Record, error) {
+	p, o, ok := strings.Cut(ref, ":")
+	partition, err1 := strconv.ParseInt(p, 10, 32)
+	offset, err2 := strconv.ParseInt(o, 10, 64)
+	if !ok || err1 != nil || err2 != nil || partition < 0 || offset < 0 || int(partition) >= topics.UsageDeadletter.Partitions() {
+		return bus.Record{}, usage("%q is no reference: give partition:offset as `weir dlq list` prints it", ref)
+	}
+	var found *bus.Record
+	err := conn.ReadPartition(ctx, topics.UsageDeadletter, int32(partition), offset, offset+1, func(r bus.Record) error {
+		found = &r
+		return nil
+	})
+	if err != nil {
+		return bus.Record{}, away("%w", err)
+	}
+	if found == nil || found.Offset != offset {
+		return bus.Record{}, no("no dead letter %s", ref)
+	}
+	return *found, nil
+}
+
+// dlqReplay sends the original key, bytes and headers to the topic they came from; what was counted since is dropped
+// there as a duplicate, so a replay is always safe.
+func (a *app) dlqReplay(ctx context.Context, out io.Writer, refs []string) error {
+	conn, err := a.kafka(ctx)
+	if err != nil {
+		return err
+	}
+	var records []bus.Record
+	for _, ref := range refs {
+		r, err := findDeadLetter(ctx, conn, ref)
+		if err != nil {
+			return err
+		}
+		var headers []bus.Header
+		for _, h := range r.Headers {
+			if !strings.HasPrefix(h.Key, dlqPrefix) {
+				headers = append(headers, h)
+			}
+		}
+		records = append(records, bus.NewRecord(topics.UsageEvents, string(r.Key), r.Key, r.Value, headers...))
+	}
+	producer, err := conn.Producer(bus.ProducerConfig{}, topics.UsageEvents)
+	if err != nil {
+		return away("%w", err)
+	}
+	defer func() { _ = producer.Close(context.WithoutCancel(ctx)) }()
+	if err := producer.Produce(ctx, records...); err != nil {
+		return away("replay: %w", err)
+	}
+	if a.json {
+		return printJSON(out, map[string]any{"replayed": refs})
+	}
+	_, err = fmt.Fprintf(out, "replayed %d\n", len(refs))
+	return err
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+const (
+	exitDone  = 0
+	exitNo    = 1 // the answer is no
+	exitUsage = 2 // used wrongly
+	exitAway  = 3 // a dependency is away
+)
+
+// errSilent ends a command whose answer is already printed.
+var errSilent = errors.New("")
+
+// codedError carries the exit code of an error.
+type codedError struct {
+	code int
+	err  error
+}
+
+func (e codedError) Error() string { return e.err.Error() }
+func (e codedError) Unwrap() error { return e.err }
+
+// no is the answer no, with the reason printed.
+func no(format string, args ...any) error { return codedError{exitNo, fmt.Errorf(format, args...)} }
+
+// usage is a mistake of the caller.
+func usage(format string, args ...any) error { return codedError{exitUsage, fmt.Errorf(format, args...)} }
+
+// away is a dependency that does not answer.
+func away(format string, args ...any) error { return codedError{exitAway, fmt.Errorf(format, args...)} }
+
+// silentNo is the answer no where everything has been said on standard output.
+func silentNo() error { return codedError{exitNo, errSilent} }
+
+// exitCode maps an error to the process' exit code: what nobody classified is a dependency that failed.
+func exitCode(err error) int {
+	var coded codedError
+	if errors.As(err, &coded) {
+		return coded.code
+	}
+	return exitAway
+}
+
+// printJSON writes v indented.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/catalog"
+	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/gen/weirv1"
+	"github.com/weir-project/weir/pkg/identity"
+)
+
+func (a *app) keysCmd() *cobra.Command {
+	c := &cobra.Command{Use: "keys", Short: "API keys; only their hashes are stored"}
+	var tenants []string
+	var label string
+	create := &cobra.Command{
+		Use: "create --tenant T", Short: "Make a key and show it once", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if len(tenants) == 0 {
+				return usage("keys create needs --tenant")
+			}
+			return a.keysCreate(c.Context(), c.OutOrStdout(), tenants, label, time.Now().UTC())
+		},
+	}
+	create.Flags().StringSliceVar(&tenants, "tenant", nil, "tenant that the key acts for; several make a service credential")
+	create.Flags().StringVar(&label, "label", "", "what the key is for")
+	revoke := &cobra.Command{
+		Use: "revoke KEY-ID", Short: "End a key at once", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.keysRevoke(c.Context(), c.OutOrStdout(), args[0], time.Now().UTC())
+		},
+	}
+	c.AddCommand(create, revoke)
+	return c
+}
+
+func (a *app) keysCreate(ctx context.Context, out io.Writer, tenants []string, label string, now time.Time) error {
+	conn, err := a.kafka(ctx)
+	if err != nil {
+		return err
+	}
+	known := catalog.NewTenants(warnBad)
+	if err := readTable(ctx, conn, topics.CatalogTenants, known.Apply); err != nil {
+		return err
+	}
+	for _, t := range tenants {
+		if c, ok := known.At(t, now); !ok || c.Removed {
+			return no("no tenant %q: apply it first (weir tenants apply)", t)
+		}
+	}
+	key, err := identity.NewAPIKey(rand.Reader)
+	if err != nil {
+		return err
+	}
+	m := &weirv1.ApiKey{KeyId: key.ID, SecretHash: key.Hash, TenantIds: tenants, CreatedAt: timestamppb.New(now), Label: label}
+	if err := a.publishKey(ctx, conn, m); err != nil {
+		return err
+	}
+	if a.json {
+		return printJSON(out, map[string]any{"key": key.Text, "key_id": key.ID, "tenants": tenants})
+	}
+	_, err = fmt.Fprintln(out, key.Text)
+	return err
+}
+
+func (a *app) keysRevoke(ctx context.Context, out io.Writer, keyID string, now time.Time) error {
+	conn, err := a.kafka(ctx)
+	if err != nil {
+		return err
+	}
+	known := catalog.NewAPIKeys(warnBad)
+	if err := readTable(ctx, conn, topics.CatalogApikeys, known.Apply); err != nil {
+		return err
+	}
+	m, ok := known.Get(keyID)
+	if !ok {
+		return no("no key %q", keyID)
+	}
+	m = proto.Clone(m).(*weirv1.ApiKey)
+	if m.GetRevokedAt() == nil {
+		m.RevokedAt = timestamppb.New(now)
+	}
+	if err := a.publishKey(ctx, conn, m); err != nil {
+		return err
+	}
+	if a.json {
+		return printJSON(out, map[string]any{"key_id": keyID, "revoked_at": m.GetRevokedAt().AsTime()})
+	}
+	_, err = fmt.Fprintln(out, "revoked", keyID)
+	return err
+}
+
+func (a *app) publishKey(ctx context.Context, conn *bus.Conn, m *weirv1.ApiKey) error {
+	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode key: %w", err)
+	}
+	id := m.GetKeyId()
+	return a.publish(ctx, conn, topics.CatalogApikeys, []bus.Record{bus.NewRecord(topics.CatalogApikeys, id, []byte(id), value)})
+}
+
+// warnBad reports a catalog record that this version cannot read; the last good one stays in force.
+func warnBad(topic, key string, err error) { fmt.Fprintln(os.Stderr, "weir: unreadable", topic, key, err) }

@@ -1,0 +1,138 @@
+// Package instance runs one Weir on this machine: it starts parts and services, remembers them, finds them again and
+// stops them. It is what `weir up`, `down` and `status` do.
+//
+// It owns the folder D (default .weir/): instance.json, secrets/, log/ and data/. It does not own how a part works
+// (pkg/embedded) or what a service does.
+//
+// Invariants: everything of one instance lies under its folder, so that two can run side by side; a process is only
+// ever signalled when pid and start time are the ones that were remembered, so a reused pid is safe; children hold
+// none of the caller's pipes.
+package instance
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Proc is one process, by pid and start time (clock ticks since boot).
+type Proc struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"`
+}
+
+// Part is one of kafka, redis, postgres, clickhouse.
+type Part struct {
+	Name    string          `json:"name"`
+	Kind    string          `json:"kind"`    // kfake, apache-kafka, redis-server, postgres, libchdb, clickhouse-server or external
+	Address string          `json:"address"` // full client URL, secrets included: the file is 0600
+	Proc    *Proc           `json:"proc,omitempty"`
+	Detail  json.RawMessage `json:"detail,omitempty"` // what pkg/embedded needs to find and stop it
+}
+
+// Service is one process of a service, e.g. admission-2.
+type Service struct {
+	Name    string `json:"name"`
+	Program string `json:"program"`
+	Address string `json:"address"` // http://host:port
+	Proc    *Proc  `json:"proc,omitempty"`
+}
+
+// State is what instance.json holds.
+type State struct {
+	Version  int       `json:"version"`
+	Parts    []Part    `json:"parts"`
+	Services []Service `json:"services"`
+}
+
+// Part returns the part of that name.
+func (s State) Part(name string) (Part, bool) {
+	for _, p := range s.Parts {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return Part{}, false
+}
+
+// Service returns the first running copy of a program, e.g. "admission".
+func (s State) Service(program string) (Service, bool) {
+	for _, v := range s.Services {
+		if v.Program == program {
+			return v, true
+		}
+	}
+	return Service{}, false
+}
+
+// ErrNone says that there is no instance in the folder.
+var ErrNone = errors.New("no instance here: run `weir up` first")
+
+// Dir is an instance's folder.
+type Dir string
+
+func (d Dir) file(parts ...string) string {
+	return filepath.Join(append([]string{string(d)}, parts...)...)
+}
+
+// Secret is the path of a secret file of this instance, e.g. Secret("hmac.key").
+func (d Dir) Secret(name string) string { return d.file("secrets", name) }
+
+// Log is the path of a process' log file.
+func (d Dir) Log(name string) string { return d.file("log", name+".log") }
+
+// Data is the folder of a part's data.
+func (d Dir) Data(part string) string { return d.file("data", part) }
+
+// Load reads instance.json; ErrNone if there is none.
+func (d Dir) Load() (State, error) {
+	b, err := os.ReadFile(d.file("instance.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return State{}, ErrNone
+	}
+	if err != nil {
+		return State{}, fmt.Errorf("read instance: %w", err)
+	}
+	var s State
+	if err := json.Unmarshal(b, &s); err != nil {
+		return State{}, fmt.Errorf("read instance %s: %w", d.file("instance.json"), err)
+	}
+	return s, nil
+}
+
+// Save replaces instance.json in one step: a crash leaves the old one or the new one.
+func (d Dir) Save(s State) error {
+	s.Version = 1
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("save instance: %w", err)
+	}
+	tmp := d.file("instance.json.tmp")
+	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
+		return fmt.Errorf("save instance: %w", err)
+	}
+	if err := os.Rename(tmp, d.file("instance.json")); err != nil {
+		return fmt.Errorf("save instance: %w", err)
+	}
+	return nil
+}
+
+// Lock keeps a second `up` or `down` on the same folder out until the returned function is called.
+func (d Dir) Lock() (unlock func(), err error) {
+	if err := os.MkdirAll(string(d), 0o755); err != nil {
+		return nil, fmt.Errorf("instance folder: %w", err)
+	}
+	f, err := os.OpenFile(d.file("lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("instance lock: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("another `weir up` or `weir down` is at work on %s", d)
+	}
+	return func() { _ = f.Close() }, nil
+}

@@ -1,0 +1,135 @@
+package instance
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// PartStatus is one part as `weir status --json` shows it; PID is nil for a part that is not ours.
+type PartStatus struct {
+	Name    string `json:"name"`
+	Kind    string `json:"kind"`
+	State   string `json:"state"` // running, stopped, external
+	PID     *int   `json:"pid"`
+	Address string `json:"address"` // without secrets
+}
+
+// ServiceStatus is one process of a service.
+type ServiceStatus struct {
+	Name    string `json:"name"`
+	State   string `json:"state"` // ready, starting, stopped
+	PID     *int   `json:"pid"`
+	Address string `json:"address"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// Status is the whole instance.
+type Status struct {
+	Services []ServiceStatus `json:"services"`
+	Parts    []PartStatus    `json:"parts"`
+}
+
+// Healthy reports whether every part runs and every service is ready.
+func (s Status) Healthy() bool {
+	for _, p := range s.Parts {
+		if p.State == "stopped" {
+			return false
+		}
+	}
+	for _, v := range s.Services {
+		if v.State != "ready" {
+			return false
+		}
+	}
+	return true
+}
+
+// Status looks at every process and asks every service.
+func (d Dir) Status(ctx context.Context) (Status, error) {
+	s, err := d.Load()
+	if err != nil {
+		return Status{}, err
+	}
+	out := Status{Services: []ServiceStatus{}, Parts: []PartStatus{}}
+	for _, p := range s.Parts {
+		st := PartStatus{Name: p.Name, Kind: p.Kind, State: "external", Address: maskAddress(p.Address)}
+		if p.Proc != nil {
+			st.State = "stopped"
+			if p.Proc.Alive() {
+				st.State, st.PID = "running", &p.Proc.PID
+			}
+		}
+		out.Parts = append(out.Parts, st)
+	}
+	for _, v := range s.Services {
+		st := ServiceStatus{Name: v.Name, State: "stopped", Address: v.Address}
+		if v.Proc.Alive() {
+			st.State, st.PID = "ready", &v.Proc.PID
+			if err := v.Readiness(ctx); err != nil {
+				st.State, st.Reason = "starting", err.Error()
+			}
+		}
+		out.Services = append(out.Services, st)
+	}
+	return out, nil
+}
+
+// maskAddress hides the password of a URL.
+func maskAddress(s string) string {
+	u, err := url.Parse(s)
+	if err != nil || u.User == nil {
+		return s
+	}
+	return u.Redacted()
+}
+
+// Env is what a shell needs to talk to this instance.
+func (d Dir) Env() (map[string]string, error) {
+	s, err := d.Load()
+	if err != nil {
+		return nil, err
+	}
+	abs, err := filepath.Abs(string(d))
+	if err != nil {
+		return nil, fmt.Errorf("instance folder: %w", err)
+	}
+	env := map[string]string{"WEIR_DIR": abs}
+	if v, ok := s.Service("admission"); ok {
+		env["WEIR_URL"] = v.Address
+	}
+	if p, ok := s.Part("kafka"); ok {
+		env["WEIR_KAFKA"] = p.Address
+		if u, err := url.Parse(p.Address); err == nil {
+			env["WEIR_KAFKA_BROKERS"] = u.Host
+		}
+	}
+	for part, name := range map[string]string{"redis": "WEIR_REDIS", "postgres": "WEIR_POSTGRES", "clickhouse": "WEIR_CLICKHOUSE"} {
+		if p, ok := s.Part(part); ok {
+			env[name] = p.Address
+		}
+	}
+	if u, err := url.Parse(env["WEIR_CLICKHOUSE"]); err == nil && strings.HasPrefix(u.Scheme, "http") {
+		env["WEIR_CLICKHOUSE_URL"] = u.Scheme + "://" + u.Host
+		if secret, err := d.ReadSecret(SecretFinance); err == nil {
+			env["WEIR_FINANCE_PASSWORD"] = secret
+		}
+	}
+	return env, nil
+}
+
+// tail is the end of a text file, for error messages.
+func tail(file string, lines int) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimRight(string(b), "\n"), "\n")
+	if len(all) > lines {
+		all = all[len(all)-lines:]
+	}
+	return strings.Join(all, "\n")
+}
