@@ -1,0 +1,39 @@
+package identity
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Method says how a caller proved who it is.
+type Method string
+
+// The methods of issue 3; webhooks and mTLS come with their verifiers.
+const (
+	MethodAPIKey Method = "api_key"
+	MethodJWT    Method = "jwt"
+)
+
+// Principal is a verified caller.
+type Principal struct {
+	Method Method
+	// KeyID is the API key's id, or the JWT's subject: for logs and the per-key scopes, never a secret.
+	KeyID string
+	// Tenants are the tenants the credential may act for; the first is the default. Never empty.
+	Tenants []string
+}
+
+// Tenant picks the tenant of one request. asked is the X-Weir-Tenant header; empty means the credential's default.
+// A tenant outside the credential's list is ErrForbiddenTenant, whether it exists or not.
+func (p Principal) Tenant(asked string) (string, error) {
+	if len(p.Tenants) == 0 {
+		return "", fmt.Errorf("%w: the credential names no tenant", ErrForbiddenTenant)
+	}
+	if asked == "" {
+		return p.Tenants[0], nil
+	}
+	if !slices.Contains(p.Tenants, asked) {
+		return "", fmt.Errorf("%w: %q", ErrForbiddenTenant, asked)
+	}
+	return asked, nil
+}

@@ -1,0 +1,96 @@
+package identity
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// receiptPrefix separates receipts from record values, which the same secret signs.
+const receiptPrefix = "weir receipt v1\x00"
+
+const maxReceipt = 8 << 10
+
+// Receipt is what a reservation was, signed: with it settle, release and extend work even when Redis has forgotten the
+// hold (design.md 4.3). Money is nano-dollars, times are Unix nanoseconds, tokens are counts.
+type Receipt struct {
+	Tenant        string `json:"t"`
+	ReservationID string `json:"r"`
+	// ReservedAt is Redis' clock at the reservation; with the id it names one hold for ever.
+	ReservedAt int64 `json:"at"`
+	// ExpiresAt is the end of the first lease.
+	ExpiresAt int64 `json:"exp"`
+	// Fingerprint is the hash of the reservation's content: same id, other content is a conflict.
+	Fingerprint string `json:"f"`
+	Epoch       int64  `json:"e"`
+	// Day (YYYYMMDD) and Month (YYYYMM) are the windows it was charged to, in the tenant's calendar.
+	Day   int32 `json:"d"`
+	Month int32 `json:"m"`
+
+	HeldNanos    int64            `json:"n"`
+	InputTokens  int64            `json:"it"`
+	OutputTokens int64            `json:"ot"`
+	EstimateUSD  string           `json:"usd"`
+	Meters       map[string]int64 `json:"me,omitempty"`
+	Provider     string           `json:"p"`
+	Model        string           `json:"mo"`
+	ServiceTier  string           `json:"st,omitempty"`
+	PriceVersion string           `json:"pv"`
+
+	Root        string `json:"x,omitempty"`
+	ParentAgent string `json:"pa,omitempty"`
+	Agent       string `json:"a,omitempty"`
+	CostCenter  string `json:"c,omitempty"`
+	Depth       int    `json:"dp,omitempty"`
+}
+
+// SignReceipt returns base64url(payload).base64url(HMAC). The same receipt gives the same text. With a zero secret the
+// answer is an error, never an unsigned receipt.
+func SignReceipt(s Secret, r Receipt) (string, error) {
+	if s.IsZero() {
+		return "", fmt.Errorf("identity: no secret to sign receipts with")
+	}
+	payload, err := json.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("identity: encode receipt: %w", err)
+	}
+	enc := base64.RawURLEncoding
+	return enc.EncodeToString(payload) + "." + enc.EncodeToString(s.mac(receiptPrefix, payload)), nil
+}
+
+// VerifyReceipt checks and decodes a receipt. Every failure is ErrUnauthenticated: a receipt is a proof or nothing.
+func VerifyReceipt(s Secret, text string) (Receipt, error) {
+	head, tail, ok := strings.Cut(text, ".")
+	if !ok || len(text) > maxReceipt || strings.ContainsAny(text, "\r\n") || s.IsZero() { // the decoder skips newlines
+		return Receipt{}, fmt.Errorf("%w: not a receipt", ErrUnauthenticated)
+	}
+	enc := base64.RawURLEncoding.Strict()
+	payload, err := enc.DecodeString(head)
+	if err != nil {
+		return Receipt{}, fmt.Errorf("%w: not a receipt", ErrUnauthenticated)
+	}
+	sum, err := enc.DecodeString(tail)
+	if err != nil || !hmac.Equal(sum, s.mac(receiptPrefix, payload)) {
+		return Receipt{}, fmt.Errorf("%w: the receipt's signature does not match", ErrUnauthenticated)
+	}
+	return decodeReceipt(payload)
+}
+
+func decodeReceipt(payload []byte) (Receipt, error) {
+	dec := json.NewDecoder(bytes.NewReader(payload))
+	var r Receipt
+	if err := dec.Decode(&r); err != nil {
+		return Receipt{}, fmt.Errorf("%w: receipt payload", ErrUnauthenticated)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return Receipt{}, fmt.Errorf("%w: receipt payload", ErrUnauthenticated)
+	}
+	if r.Tenant == "" || r.ReservationID == "" || r.ReservedAt <= 0 {
+		return Receipt{}, fmt.Errorf("%w: the receipt names no reservation", ErrUnauthenticated)
+	}
+	return r, nil
+}
