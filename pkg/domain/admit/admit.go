@@ -1,0 +1,176 @@
+// Package admit owns the decision about one reservation: the values it is
+// made from, the order of the refusals, their codes (design section 4.6) and
+// the texts that go with them.
+//
+// Decide states the rule as a pure function. The script of pkg/budgetstore
+// applies the same rule inside Redis, where it is atomic; a test there walks
+// both through random histories and compares every answer. This package keeps
+// no counter, reads no clock and knows no wire format.
+//
+// Invariants: a request that fits everything is admitted; used + estimate may
+// equal a ceiling, never exceed it; of several failed limits the one that
+// must not be retried is reported.
+package admit
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-project/weir/pkg/domain/ladder"
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/window"
+)
+
+// Unlimited stands for "no limit" once limits are normalised. It is also the
+// largest value of any counter: 2^53 - 1, because counters live in Lua.
+const Unlimited = int64(money.MaxNano)
+
+// MaxSkew is how far the caller's clock and the store's may differ.
+const MaxSkew = 2 * time.Second
+
+// ErrInvalid says that a limit or an estimate is out of its range.
+var ErrInvalid = errors.New("admit: invalid value")
+
+// Ceiling bounds one window of dollars. Used + estimate may reach Cap. For a
+// hard window Cap equals Limit; for a soft one it lies above, and between the
+// two the ladder degrades instead of refusing.
+type Ceiling struct{ Limit, Cap money.Nano }
+
+// Hard is a ceiling that refuses at its limit.
+func Hard(limit money.Nano) Ceiling { return Ceiling{Limit: limit, Cap: limit} }
+
+// Soft is a ceiling that degrades at its limit and refuses at limit ×
+// (1 + overrun/100), rounded down to a nano-dollar and never below the limit.
+func Soft(limit money.Nano, overrun money.Percent) Ceiling {
+	exact := money.ApplyMarkup(limit.USD(), overrun)
+	above, err := money.CeilNano(exact)
+	if err != nil {
+		return Ceiling{Limit: limit, Cap: money.MaxNano}
+	}
+	if above.USD().Cmp(exact) > 0 {
+		above--
+	}
+	return Ceiling{Limit: limit, Cap: max(limit, above)}
+}
+
+// NoCeiling never refuses below the counter's own bound.
+func NoCeiling() Ceiling { return Hard(money.MaxNano) }
+
+// Limits are one tenant's limits, resolved from its plan. Rates are per
+// sliding minute, 0 = no limit; Concurrency is mandatory.
+type Limits struct {
+	Requests, InputTokens, OutputTokens int64
+	Concurrency                         int64
+	Minute, Day, Month                  Ceiling
+	Ladder                              ladder.Thresholds
+}
+
+// Estimate is what a call may cost at most.
+type Estimate struct {
+	Nanos                     money.Nano
+	InputTokens, OutputTokens int64
+}
+
+// Execution is what a reservation's execution token says. Root "" = no
+// execution. Limits of 0 mean no limit; they take effect only where the store
+// does not know the root's limits yet.
+type Execution struct {
+	Root  string
+	Depth int64 // 0 at the root
+	ExecutionLimits
+}
+
+// ExecutionLimits bound one root execution with all its descendants; 0 = no limit.
+type ExecutionLimits struct {
+	MaxCost  money.Nano
+	MaxDepth int64
+	MaxCalls int64
+}
+
+// Calendar is the caller's clock with the windows around it. The windows are
+// those of Clock - MaxSkew: whatever the store's clock says within the
+// allowed skew, its day is then Windows.Day or Windows.NextDay, and the same
+// for the month.
+type Calendar struct {
+	Clock   time.Time
+	Windows window.Calendar
+}
+
+// CalendarAt returns the calendar of clock for a tenant whose days are those
+// of loc.
+func CalendarAt(clock time.Time, loc *time.Location) Calendar {
+	return Calendar{Clock: clock, Windows: window.CalendarAt(clock.Add(-MaxSkew), loc)}
+}
+
+// Answer is what an admitted reservation is told. Every figure is as of the
+// decision; a repeat gets the same.
+type Answer struct {
+	ReservedAt time.Time // the store's time, µs; unique per tenant
+	LeaseUntil time.Time
+	Day, Month int32 // labels of the windows it is charged in
+	Reserved   Estimate
+	Rung       ladder.Rung
+	// DayUsed is own + external of the day before this call; the rung and the
+	// percentage come from it.
+	DayUsed, DayCeiling money.Nano
+	Remaining           Remaining
+	Execution           ExecutionFigures
+}
+
+// PercentUsed is the share of the day ceiling used before this call, floored.
+func (a Answer) PercentUsed() int64 { return ladder.Percent(a.DayUsed, a.DayCeiling) }
+
+// Remaining is what is left after this call, by the stated limits (not the
+// caps of soft windows): negative after an overrun, Unlimited - used without
+// a limit.
+type Remaining struct {
+	Minute, Day, Month                               money.Nano
+	Requests, InputTokens, OutputTokens, Concurrency int64
+}
+
+// ExecutionFigures are a root execution's totals, this call included.
+type ExecutionFigures struct {
+	Spent money.Nano // settled + held + external
+	// Remaining is meaningful only if Limited.
+	Remaining money.Nano
+	Limited   bool
+	Calls     int64
+	Depth     int64
+}
+
+// Validate reports the first value out of range, wrapping ErrInvalid.
+func (l Limits) Validate() error {
+	for _, v := range []struct {
+		name   string
+		n, min int64
+	}{
+		{"requests_per_minute", l.Requests, 0}, {"input_tokens_per_minute", l.InputTokens, 0},
+		{"output_tokens_per_minute", l.OutputTokens, 0}, {"concurrency", l.Concurrency, 1},
+		{"minute_usd", int64(l.Minute.Limit), 0}, {"day_usd", int64(l.Day.Limit), 0}, {"month_usd", int64(l.Month.Limit), 0},
+		{"minute cap", int64(l.Minute.Cap), int64(l.Minute.Limit)}, {"day cap", int64(l.Day.Cap), int64(l.Day.Limit)},
+		{"month cap", int64(l.Month.Cap), int64(l.Month.Limit)},
+	} {
+		if v.n < v.min || v.n > Unlimited {
+			return fmt.Errorf("%w: %s is %d, want %d..%d", ErrInvalid, v.name, v.n, v.min, Unlimited)
+		}
+	}
+	return nil
+}
+
+// AtLeast raises the dollars of an estimate to the minimum that every call
+// holds, so that a zero estimate is no free pass.
+func (e Estimate) AtLeast(minimum money.Nano) Estimate {
+	e.Nanos = max(e.Nanos, minimum)
+	return e
+}
+
+// Validate reports the first value out of range, wrapping ErrInvalid.
+func (e Estimate) Validate() error {
+	for _, n := range []int64{int64(e.Nanos), e.InputTokens, e.OutputTokens} {
+		if n < 0 || n > Unlimited {
+			return fmt.Errorf("%w: estimate %+v", ErrInvalid, e)
+		}
+	}
+	return nil
+}
