@@ -1,0 +1,141 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// defaultMaxConns bounds the pool where the URL does not (pool_max_conns): Postgres groups commits best with a few
+// dozen writers, and three replicas must fit its default of 100 connections.
+const defaultMaxConns = 24
+
+// Store is admission's Postgres. It is safe for concurrent use.
+type Store struct{ pool *pgxpool.Pool }
+
+// Open makes a pool for a postgres:// URL. It does not dial: use Ping.
+func Open(ctx context.Context, url string) (*Store, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: address: %w", err) // pgx keeps the password out of it
+	}
+	if !hasPoolSize(url) {
+		cfg.MaxConns = defaultMaxConns
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: pool: %w", err)
+	}
+	return &Store{pool: pool}, nil
+}
+
+// Close waits for borrowed connections and closes all.
+func (s *Store) Close() { s.pool.Close() }
+
+// Ping reports whether Postgres answers and has the tables.
+func (s *Store) Ping(ctx context.Context) error {
+	var there bool
+	err := s.pool.QueryRow(ctx, "SELECT to_regclass('reservations') IS NOT NULL AND to_regclass('outbox') IS NOT NULL").Scan(&there)
+	if err != nil {
+		return fmt.Errorf("pgstore: ping: %w", err)
+	}
+	if !there {
+		return errors.New("pgstore: the tables are missing; run `weir init`")
+	}
+	return nil
+}
+
+// Epoch is the epoch of the Redis that holds the counters; false if none was ever made.
+func (s *Store) Epoch(ctx context.Context) (int64, bool, error) {
+	var epoch int64
+	err := s.pool.QueryRow(ctx, "SELECT epoch FROM redis_epoch").Scan(&epoch)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("pgstore: read epoch: %w", err)
+	}
+	return epoch, true, nil
+}
+
+// InitEpoch stores an epoch (1 to 2^52-1) unless there is one, and returns the one that holds.
+func (s *Store) InitEpoch(ctx context.Context, epoch int64) (int64, error) {
+	_, err := s.pool.Exec(ctx, "INSERT INTO redis_epoch (epoch) VALUES ($1) ON CONFLICT DO NOTHING", epoch)
+	if err != nil {
+		return 0, fmt.Errorf("pgstore: store epoch: %w", err)
+	}
+	stored, ok, err := s.Epoch(ctx)
+	if err == nil && !ok {
+		err = errors.New("pgstore: the epoch that was stored is gone")
+	}
+	return stored, err
+}
+
+// TenantState says whether a tenant's counters must exist in Redis.
+type TenantState int
+
+const (
+	// StateNone: nobody made the tenant's counters in this epoch.
+	StateNone TenantState = iota
+	// StateMaking: somebody began; the key may or may not exist, and nothing was admitted by it.
+	StateMaking
+	// StateReady: the key exists, or it was lost.
+	StateReady
+)
+
+// TenantState reads the state of (tenant, epoch).
+func (s *Store) TenantState(ctx context.Context, tenant string, epoch int64) (TenantState, error) {
+	var ready bool
+	err := s.pool.QueryRow(ctx, "SELECT ready FROM tenant_states WHERE tenant_id = $1 AND epoch = $2", tenant, epoch).Scan(&ready)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return StateNone, nil
+	case err != nil:
+		return StateNone, fmt.Errorf("pgstore: read state of tenant %s: %w", tenant, err)
+	case ready:
+		return StateReady, nil
+	}
+	return StateMaking, nil
+}
+
+// BeginTenant records that the tenant's counters are about to be made; it returns the state that holds then.
+func (s *Store) BeginTenant(ctx context.Context, tenant string, epoch int64) (TenantState, error) {
+	_, err := s.pool.Exec(ctx, "INSERT INTO tenant_states (tenant_id, epoch) VALUES ($1, $2) ON CONFLICT DO NOTHING", tenant, epoch)
+	if err != nil {
+		return StateNone, fmt.Errorf("pgstore: begin tenant %s: %w", tenant, err)
+	}
+	return s.TenantState(ctx, tenant, epoch)
+}
+
+// ReadyTenant records that the tenant's counters exist.
+func (s *Store) ReadyTenant(ctx context.Context, tenant string, epoch int64) error {
+	_, err := s.pool.Exec(ctx, "UPDATE tenant_states SET ready = true WHERE tenant_id = $1 AND epoch = $2", tenant, epoch)
+	if err != nil {
+		return fmt.Errorf("pgstore: tenant %s ready: %w", tenant, err)
+	}
+	return nil
+}
+
+// Prune removes up to limit reservations and executions each that are older than their retention; the number is what
+// was removed. A reservation id that is gone may be used again (design.md I11).
+func (s *Store) Prune(ctx context.Context, reservations, executions time.Time, limit int) (int64, error) {
+	var removed int64
+	for _, q := range []struct {
+		sql    string
+		before time.Time
+	}{
+		{"DELETE FROM reservations WHERE (tenant_id, reservation_id) IN (SELECT tenant_id, reservation_id FROM reservations WHERE recorded_at < $1 ORDER BY recorded_at LIMIT $2)", reservations},
+		{"DELETE FROM executions WHERE (tenant_id, root_execution_id) IN (SELECT tenant_id, root_execution_id FROM executions WHERE created_at < $1 ORDER BY created_at LIMIT $2)", executions},
+	} {
+		tag, err := s.pool.Exec(ctx, q.sql, q.before, limit)
+		if err != nil {
+			return removed, fmt.Errorf("pgstore: prune: %w", err)
+		}
+		removed += tag.RowsAffected()
+	}
+	return removed, nil
+}
