@@ -1,0 +1,149 @@
+package obs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// checkTimeout bounds one readiness check; probes come every few seconds.
+const checkTimeout = 2 * time.Second
+
+// NewRegistry makes a registry with the Go runtime's and the process' own metrics.
+func NewRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// Server answers /healthz, /readyz, /metrics and /catalogz. Add everything before it serves.
+type Server struct {
+	registry *prometheus.Registry
+	checks   []check
+	catalogs map[string]func() map[int32]int64
+}
+
+type check struct {
+	name string
+	ok   func(ctx context.Context) error
+}
+
+// NewServer makes a server that is ready, as long as nothing is added.
+func NewServer(registry *prometheus.Registry) *Server {
+	return &Server{registry: registry, catalogs: map[string]func() map[int32]int64{}}
+}
+
+// AddCheck adds a named readiness check. It is called on every probe, with a time-out of 2 s, and returns nil when ready.
+func (s *Server) AddCheck(name string, ok func(ctx context.Context) error) {
+	s.checks = append(s.checks, check{name, ok})
+}
+
+// AddCatalog adds a followed topic: offsets gives the next offset to apply per partition (bus.Follower.Offsets), ready
+// becomes a readiness check of the topic's name.
+func (s *Server) AddCatalog(topic string, ready func() bool, offsets func() map[int32]int64) {
+	s.catalogs[topic] = offsets
+	s.AddCheck(topic, func(context.Context) error {
+		if !ready() {
+			return errors.New("not caught up")
+		}
+		return nil
+	})
+}
+
+// Register puts the four paths on a mux, for a service (admission) that has its own listener.
+func (s *Server) Register(mux *http.ServeMux) {
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.HandleFunc("GET /catalogz", s.catalogz)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{Registry: s.registry}))
+}
+
+// readyz answers 200, or 503 with the name and reason of every check that fails.
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
+	defer cancel()
+	reasons := make([]string, len(s.checks))
+	var wg sync.WaitGroup
+	for i, c := range s.checks {
+		wg.Go(func() {
+			if err := c.ok(ctx); err != nil {
+				reasons[i] = err.Error()
+			}
+		})
+	}
+	wg.Wait()
+	failing := map[string]string{}
+	for i, reason := range reasons {
+		if reason != "" {
+			failing[s.checks[i].name] = reason
+		}
+	}
+	if len(failing) > 0 {
+		writeJSON(w, http.StatusServiceUnavailable, map[string]any{"status": "not ready", "not_ready": failing})
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+}
+
+// catalogz answers {topic: {partition: next offset to apply}}; `weir tenants apply` and its like wait on it.
+func (s *Server) catalogz(w http.ResponseWriter, _ *http.Request) {
+	body := map[string]map[int32]int64{}
+	for topic, offsets := range s.catalogs {
+		body[topic] = offsets()
+	}
+	writeJSON(w, http.StatusOK, body)
+}
+
+// Serve answers on the listener until ctx ends, then lets requests in flight finish for up to a second.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	mux := http.NewServeMux()
+	s.Register(mux)
+	return Serve(ctx, l, mux, time.Second)
+}
+
+// Serve answers on the listener with bounded header times until ctx ends, then takes no new requests and lets those in
+// flight finish for up to grace.
+func Serve(ctx context.Context, l net.Listener, h http.Handler, grace time.Duration) error {
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(l) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("http server on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	graceCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	if err := srv.Shutdown(graceCtx); err != nil {
+		return errors.Join(fmt.Errorf("http server on %s: %w", l.Addr(), err), srv.Close())
+	}
+	return nil
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // the client went away: nobody is left to tell
+}
+
+// Names returns the names of the readiness checks, sorted; for the services' documentation and tests.
+func (s *Server) Names() []string {
+	names := make([]string, len(s.checks))
+	for i, c := range s.checks {
+		names[i] = c.name
+	}
+	slices.Sort(names)
+	return names
+}
