@@ -30,7 +30,9 @@ func (e codedError) Unwrap() error { return e.err }
 func no(format string, args ...any) error { return codedError{exitNo, fmt.Errorf(format, args...)} }
 
 // usage is a mistake of the caller.
-func usage(format string, args ...any) error { return codedError{exitUsage, fmt.Errorf(format, args...)} }
+func usage(format string, args ...any) error {
+	return codedError{exitUsage, fmt.Errorf(format, args...)}
+}
 
 // away is a dependency that does not answer.
 func away(format string, args ...any) error { return codedError{exitAway, fmt.Errorf(format, args...)} }

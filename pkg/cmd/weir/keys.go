@@ -110,4 +110,6 @@ func (a *app) publishKey(ctx context.Context, conn *bus.Conn, m *weirv1.ApiKey) 
 }
 
 // warnBad reports a catalog record that this version cannot read; the last good one stays in force.
-func warnBad(topic, key string, err error) { fmt.Fprintln(os.Stderr, "weir: unreadable", topic, key, err) }
+func warnBad(topic, key string, err error) {
+	fmt.Fprintln(os.Stderr, "weir: unreadable", topic, key, err)
+}

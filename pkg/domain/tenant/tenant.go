@@ -87,6 +87,9 @@ func (c Contract) Location() (*time.Location, error) {
 	if c.Timezone == "" {
 		return time.UTC, nil
 	}
+	if c.Timezone == "Local" { // the machine's own zone: two replicas could disagree about the day
+		return nil, errors.New(`time zone "Local": give an IANA name`)
+	}
 	loc, err := time.LoadLocation(c.Timezone)
 	if err != nil {
 		return nil, fmt.Errorf("time zone %q: %w", c.Timezone, err)

@@ -33,6 +33,7 @@ func TestValidate(t *testing.T) {
 		{"month", func(c *Contract) { c.Month = "lunar" }},
 		{"ladder", func(c *Contract) { c.Ladder = [3]int32{0, 80, 100} }},
 		{"timezone", func(c *Contract) { c.Timezone = "Nowhere/Land" }},
+		{"timezone", func(c *Contract) { c.Timezone = "Local" }},
 	} {
 		got := valid()
 		c.spoil(&got)
