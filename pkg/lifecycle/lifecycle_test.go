@@ -24,6 +24,12 @@ func (t *trace) add(s string) {
 	t.steps = append(t.steps, s)
 }
 
+func (t *trace) all() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.steps)
+}
+
 // part waits for its context, takes a while to clean up and then notes its end.
 func (t *trace) part(name string, takes time.Duration) func(context.Context) error {
 	return func(ctx context.Context) error {
@@ -49,8 +55,8 @@ func TestStopsInOrderOnSignal(t *testing.T) {
 			t.Error(err)
 		}
 		want := []string{"http stopping", "http ended", "consumer stopping", "consumer ended", "store stopping", "store ended"}
-		if !slices.Equal(tr.steps, want) {
-			t.Errorf("order %v", tr.steps)
+		if !slices.Equal(tr.all(), want) {
+			t.Errorf("order %v", tr.all())
 		}
 	})
 }
@@ -64,8 +70,8 @@ func TestFirstErrorStopsAllAndAllErrorsAreReturned(t *testing.T) {
 		g.Add("b", Stores, func(ctx context.Context) error { <-ctx.Done(); return b })
 		g.Add("c", Observe, tr.part("c", 0))
 		err := g.runParts(t.Context())
-		if !errors.Is(err, a) || !errors.Is(err, b) || !slices.Contains(tr.steps, "c ended") {
-			t.Errorf("Run = %v, %v", err, tr.steps)
+		if !errors.Is(err, a) || !errors.Is(err, b) || !slices.Contains(tr.all(), "c ended") {
+			t.Errorf("Run = %v, %v", err, tr.all())
 		}
 	})
 }
@@ -85,7 +91,7 @@ func TestDeadlineNamesWhoDidNotEnd(t *testing.T) {
 			t.Errorf("Run = %v after %v", err, time.Since(start))
 		}
 		synctest.Wait()
-		if !slices.Contains(tr.steps, "last stopping") {
+		if !slices.Contains(tr.all(), "last stopping") {
 			t.Error("the others were not told to stop")
 		}
 		<-time.After(time.Hour) // let the hung part end inside the bubble
