@@ -40,6 +40,8 @@ test: test-fast test-integration ## Every test: first those without servers, the
 
 .PHONY: test-fast
 test-fast: need-go ## Tests that need no server (unit, property, golden, fuzz seeds)
+	@# The go command caches by files of the module alone; these two read the whole repository.
+	go test -count=1 ./pkg/internal/...
 	go test $(TESTFLAGS) work
 
 .PHONY: test-integration
@@ -71,7 +73,7 @@ lint-static:
 
 .PHONY: lint-tidy
 lint-tidy:
-	go test ./pkg/internal/tidy
+	go test -count=1 ./pkg/internal/tidy
 
 .PHONY: fmt
 fmt: need-go ## Format the Go code
