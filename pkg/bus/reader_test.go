@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/weir-project/weir/pkg/bus"
 )
@@ -159,21 +158,5 @@ func TestEnsureAndCheckTopics(t *testing.T) {
 	}
 	if _, err := a.EndOffsets(ctx, testTopic("none", 1)); err == nil {
 		t.Error("end offsets of a topic that is not there")
-	}
-}
-
-func TestLingerMakesOneBatchOfWhatComesTogether(t *testing.T) {
-	topic := testTopic("t", 1)
-	k := startKafka(t, topic)
-	conn, _ := k.connect("a")
-	cfg := config(topic)
-	cfg.Linger, cfg.MaxBatch = time.Minute, 50 // only a full batch ends the wait within the test
-	sizes := make(chan int, 10)
-	run(t, conn, cfg, func(_ context.Context, _ bus.Claim, batch []bus.Record) error { sizes <- len(batch); return nil })
-	for i := range 5 {
-		k.fill(topic, 0, i*10, 10)
-	}
-	if n := receive(within(t), t, "a batch", sizes); n != 50 {
-		t.Errorf("batch of %d", n)
 	}
 }
