@@ -20,6 +20,8 @@ CREATE TABLE reservations (
     epoch          bigint      NOT NULL,
     -- The usage event that was appended to the outbox in the same transaction; '' where there is none.
     event_id       text        NOT NULL,
+    -- What was asked at the reservation (provider, model, estimate, lineage): a late figure is priced and attributed by it.
+    call           bytea       NOT NULL,
     -- The body that was answered, to the byte.
     answer         bytea       NOT NULL,
     recorded_at    timestamptz NOT NULL DEFAULT clock_timestamp(),

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -139,8 +140,8 @@ func TestHMAC(t *testing.T) {
 
 func sampleReceipt() Receipt {
 	return Receipt{Tenant: "acme", ReservationID: "r1", ReservedAt: epoch.UnixNano(), ExpiresAt: epoch.Add(time.Minute).UnixNano(),
-		Fingerprint: "f", Epoch: 7, Day: 20261130, Month: 202611, HeldNanos: 12, EstimateUSD: "0.000000012", Provider: "openai",
-		Model: "gpt-4o", PriceVersion: "pv", Meters: map[string]int64{"input_tokens": 10, "output_tokens": 5}, Root: "x"}
+		Fingerprint: "f", Epoch: 7, Day: 20261130, Month: 202611, HeldNanos: 12, InputTokens: 10,
+		Call: json.RawMessage(`{"provider":"openai","model":"gpt-4o"}`)}
 }
 
 func TestReceiptAttacks(t *testing.T) {

@@ -31,21 +31,11 @@ type Receipt struct {
 	Day   int32 `json:"d"`
 	Month int32 `json:"m"`
 
-	HeldNanos    int64            `json:"n"`
-	InputTokens  int64            `json:"it"`
-	OutputTokens int64            `json:"ot"`
-	EstimateUSD  string           `json:"usd"`
-	Meters       map[string]int64 `json:"me,omitempty"`
-	Provider     string           `json:"p"`
-	Model        string           `json:"mo"`
-	ServiceTier  string           `json:"st,omitempty"`
-	PriceVersion string           `json:"pv"`
-
-	Root        string `json:"x,omitempty"`
-	ParentAgent string `json:"pa,omitempty"`
-	Agent       string `json:"a,omitempty"`
-	CostCenter  string `json:"c,omitempty"`
-	Depth       int    `json:"dp,omitempty"`
+	HeldNanos    int64 `json:"n"`
+	InputTokens  int64 `json:"it,omitempty"`
+	OutputTokens int64 `json:"ot,omitempty"`
+	// Call is what was asked, as admission keeps it with the hold: provider, model, estimate, price version, lineage.
+	Call json.RawMessage `json:"c,omitempty"`
 }
 
 // SignReceipt returns base64url(payload).base64url(HMAC). The same receipt gives the same text. With a zero secret the

@@ -51,6 +51,8 @@ type Row struct {
 	Epoch       int64
 	// EventID is the usage event of the same transaction; "" where there is none.
 	EventID string
+	// Call is what was asked at the reservation, as its hold kept it.
+	Call []byte
 	// Answer is the body that was answered.
 	Answer []byte
 	// Late is the one figure that came after the end; nil = none.
@@ -65,16 +67,16 @@ type Late struct {
 }
 
 const columns = `tenant_id, reservation_id, reserved_at, outcome, estimated, fingerprint, own_mode, own_nanos, held_nanos, epoch,
-	event_id, answer, late_event_id, late_fingerprint, late_answer`
+	event_id, call, answer, late_event_id, late_fingerprint, late_answer`
 
 const insertRow = `INSERT INTO reservations (tenant_id, reservation_id, reserved_at, outcome, estimated, fingerprint, own_mode, own_nanos,
-	held_nanos, epoch, event_id, answer) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT DO NOTHING`
+	held_nanos, epoch, event_id, call, answer) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT DO NOTHING`
 
 // End records row unless the reservation has ended already, and appends event (nil = none) in the same transaction.
 // It returns the row that holds: row itself and true, or the earlier one and false.
 func (s *Store) End(ctx context.Context, row Row, event *outbox.Event) (Row, bool, error) {
 	return s.decide(ctx, row, event, insertRow, row.Tenant, row.ReservationID, row.ReservedAt, string(row.Outcome), row.Estimated,
-		nonNil(row.Fingerprint), string(row.OwnMode), int64(row.OwnNanos), int64(row.HeldNanos), row.Epoch, row.EventID, nonNil(row.Answer))
+		nonNil(row.Fingerprint), string(row.OwnMode), int64(row.OwnNanos), int64(row.HeldNanos), row.Epoch, row.EventID, nonNil(row.Call), nonNil(row.Answer))
 }
 
 const settleExternal = `UPDATE reservations SET outcome = 'settled', estimated = $4, fingerprint = $5, own_mode = $6, own_nanos = $7,
@@ -153,7 +155,7 @@ func scan(r pgx.Row) (Row, error) {
 	var lateID *string
 	var lateFingerprint, lateAnswer []byte
 	err := r.Scan(&row.Tenant, &row.ReservationID, &row.ReservedAt, &outcome, &row.Estimated, &row.Fingerprint, &mode, &own, &held,
-		&row.Epoch, &row.EventID, &row.Answer, &lateID, &lateFingerprint, &lateAnswer)
+		&row.Epoch, &row.EventID, &row.Call, &row.Answer, &lateID, &lateFingerprint, &lateAnswer)
 	if err != nil {
 		return Row{}, err
 	}
