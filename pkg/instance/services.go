@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/weir-project/weir/pkg/embedded/part"
 )
 
 // Programs are the five services in the order in which they start: those that drain come before those that fill.
@@ -39,18 +40,17 @@ func (d Dir) serviceArgs(program string, s State, listen string) []string {
 }
 
 // startService starts one copy and remembers it in s.
-func (d Dir) startService(s *State, bin, program string, copyNo, replicas, port int) (*exec.Cmd, error) {
-	name := program
-	if replicas > 1 {
-		name = fmt.Sprintf("%s-%d", program, copyNo)
-	}
+func (d Dir) startService(s *State, bin, program, name string, port int) error {
 	listen := fmt.Sprintf("127.0.0.1:%d", port)
-	cmd, proc, err := spawn(filepath.Join(bin, program), d.serviceArgs(program, *s, listen), nil, d.Log(name))
+	p, err := part.Spawn(part.Command{
+		Kind: program, Address: "http://" + listen, Path: filepath.Join(bin, program),
+		Args: d.serviceArgs(program, *s, listen), LogFile: d.Log(name),
+	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s.Services = append(s.Services, Service{Name: name, Program: program, Address: "http://" + listen, Proc: proc})
-	return cmd, nil
+	s.Services = append(s.Services, Service{Name: name, Program: program, Part: *p})
+	return nil
 }
 
 // Readiness asks a service's /readyz: nil when ready, else what it says is missing.
@@ -101,14 +101,14 @@ func (v Service) get(ctx context.Context, path string) ([]byte, int, error) {
 }
 
 // waitReady waits until every service is ready, and fails at once when one of them ends.
-func waitReady(ctx context.Context, d Dir, services []Service, progress func(ready, of int)) error {
+func waitReady(ctx context.Context, services []Service, progress func(ready, of int)) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		ready, reasons := 0, []error(nil)
 		for _, v := range services {
-			if !v.Proc.Alive() {
-				return fmt.Errorf("%s ended while starting; the end of its log %s:\n%s", v.Name, d.Log(v.Name), tail(d.Log(v.Name), 12))
+			if !v.Alive() {
+				return fmt.Errorf("%s ended while starting; the end of its log %s:\n%s", v.Name, v.LogFile, part.Tail(v.LogFile, 12))
 			}
 			if err := v.Readiness(ctx); err != nil {
 				reasons = append(reasons, err)

@@ -4,9 +4,8 @@
 // It owns the folder D (default .weir/): instance.json, secrets/, log/ and data/. It does not own how a part works
 // (pkg/embedded) or what a service does.
 //
-// Invariants: everything of one instance lies under its folder, so that two can run side by side; a process is only
-// ever signalled when pid and start time are the ones that were remembered, so a reused pid is safe; children hold
-// none of the caller's pipes.
+// Invariants: everything of one instance lies under its folder, so that two can run side by side; how a process is
+// started, remembered and signalled is pkg/embedded/part's, for parts and services alike.
 package instance
 
 import (
@@ -17,29 +16,27 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/weir-project/weir/pkg/embedded/part"
 )
 
-// Proc is one process, by pid and start time (clock ticks since boot).
-type Proc struct {
-	PID   int    `json:"pid"`
-	Start uint64 `json:"start"`
-}
-
-// Part is one of kafka, redis, postgres, clickhouse.
+// Part is one of kafka, redis, postgres, clickhouse. A part of the user's own has Kind "external" and no process.
 type Part struct {
-	Name    string          `json:"name"`
-	Kind    string          `json:"kind"`    // kfake, apache-kafka, redis-server, postgres, libchdb, clickhouse-server or external
-	Address string          `json:"address"` // full client URL, secrets included: the file is 0600
-	Proc    *Proc           `json:"proc,omitempty"`
-	Detail  json.RawMessage `json:"detail,omitempty"` // what pkg/embedded needs to find and stop it
+	Name string `json:"name"`
+	part.Part
 }
 
-// Service is one process of a service, e.g. admission-2.
+// KindExternal marks a part that is the user's own: only its address is known.
+const KindExternal = "external"
+
+// Ours reports whether the part is a process of this instance.
+func (p Part) Ours() bool { return p.Kind != KindExternal }
+
+// Service is one process of a service, e.g. admission-2. Its address is http://host:port.
 type Service struct {
 	Name    string `json:"name"`
 	Program string `json:"program"`
-	Address string `json:"address"` // http://host:port
-	Proc    *Proc  `json:"proc,omitempty"`
+	part.Part
 }
 
 // State is what instance.json holds.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -57,18 +56,18 @@ func (d Dir) Status(ctx context.Context) (Status, error) {
 	out := Status{Services: []ServiceStatus{}, Parts: []PartStatus{}}
 	for _, p := range s.Parts {
 		st := PartStatus{Name: p.Name, Kind: p.Kind, State: "external", Address: maskAddress(p.Address)}
-		if p.Proc != nil {
+		if p.Ours() {
 			st.State = "stopped"
-			if p.Proc.Alive() {
-				st.State, st.PID = "running", &p.Proc.PID
+			if p.Alive() {
+				st.State, st.PID = "running", &p.PID
 			}
 		}
 		out.Parts = append(out.Parts, st)
 	}
 	for _, v := range s.Services {
 		st := ServiceStatus{Name: v.Name, State: "stopped", Address: v.Address}
-		if v.Proc.Alive() {
-			st.State, st.PID = "ready", &v.Proc.PID
+		if v.Alive() {
+			st.State, st.PID = "ready", &v.PID
 			if err := v.Readiness(ctx); err != nil {
 				st.State, st.Reason = "starting", err.Error()
 			}
@@ -119,17 +118,4 @@ func (d Dir) Env() (map[string]string, error) {
 		}
 	}
 	return env, nil
-}
-
-// tail is the end of a text file, for error messages.
-func tail(file string, lines int) string {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return err.Error()
-	}
-	all := strings.Split(strings.TrimRight(string(b), "\n"), "\n")
-	if len(all) > lines {
-		all = all[len(all)-lines:]
-	}
-	return strings.Join(all, "\n")
 }

@@ -106,7 +106,7 @@ func (a *app) waitApplied(ctx context.Context, conn *bus.Conn, topic bus.Topic) 
 	ctx, cancel := context.WithTimeout(ctx, appliedWithin)
 	defer cancel()
 	for _, v := range s.Services {
-		if !v.Proc.Alive() {
+		if !v.Alive() {
 			continue // it reads the whole topic before it is ready again
 		}
 		if err := waitService(ctx, v, topic.Name(), ends); err != nil {
