@@ -107,15 +107,18 @@ func usual(provider string) parser {
 func (u *Usage) setTier(api string) {
 	u.ServiceTier = tier(u.ServiceTier)
 	u.Batch = u.Batch || u.ServiceTier == tierBatch || api == "messages.batches" || api == "batches"
-	if u.Batch && u.ServiceTier == TierStandard {
+	if u.Batch {
 		u.ServiceTier = tierBatch
 	}
 }
 
-// tier gives the provider's words for one service tier one name.
+// tier gives the provider's words for one service tier one name. "auto" is
+// what was asked for, not what was used, so it reports nothing.
 func tier(reported string) string {
 	switch t := strings.ToLower(reported); t {
-	case "", "auto", "default", "standard", "on_demand", "standard_only":
+	case "", "auto":
+		return ""
+	case "default", "on_demand", "standard_only":
 		return TierStandard
 	case "batches":
 		return tierBatch

@@ -21,7 +21,7 @@ const (
 	FlagSplitMismatch = "cache_ttl_mismatch" // the split by time to live exceeds the stated cache writes
 )
 
-// TierStandard is the service tier of a call that reports none.
+// TierStandard is the service tier at list price.
 const TierStandard = "standard"
 
 const tierBatch = "batch"
@@ -44,7 +44,7 @@ type Usage struct {
 	Provider      string // as OpenTelemetry names it; from a span, the span's own
 	Model         string // as the response reports it, "" if it does not
 	ResponseID    string
-	ServiceTier   string // standard, flex, priority, batch, … as the response reports it
+	ServiceTier   string // standard, flex, priority, batch, …; "" if the response does not say
 	Batch         bool   // known to be a batch job from its shape
 	InferenceGeo  string // where it was computed, if reported ("us")
 	Speed         string // standard or fast, if reported
@@ -55,7 +55,7 @@ type Usage struct {
 
 // FromMeters makes a Usage of meters that a caller has measured itself.
 func FromMeters(m Meters) Usage {
-	u := Usage{ServiceTier: TierStandard, Meters: m}
+	u := Usage{Meters: m}
 	for meter := range m {
 		if meter.IsInput() {
 			u.setContext()

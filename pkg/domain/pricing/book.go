@@ -1,0 +1,114 @@
+package pricing
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Book finds prices. It is immutable: With returns another book, so readers
+// need no lock and a lookup never sees half an update.
+type Book struct {
+	byProvider map[string]map[string]History // provider and model as the source names them
+}
+
+// NewBook makes a book of histories; of two for the same model the later wins.
+func NewBook(histories ...History) *Book {
+	b := &Book{byProvider: map[string]map[string]History{}}
+	for _, h := range histories {
+		if b.byProvider[h.Provider] == nil {
+			b.byProvider[h.Provider] = map[string]History{}
+		}
+		b.byProvider[h.Provider][h.Model] = h
+	}
+	return b
+}
+
+// With returns a book in which h replaces the history of its model. Its cost
+// is a copy of one provider's index (a few hundred entries).
+func (b *Book) With(h History) *Book {
+	byProvider := maps.Clone(b.byProvider)
+	models := maps.Clone(byProvider[h.Provider])
+	if models == nil {
+		models = map[string]History{}
+	}
+	models[h.Model] = h
+	byProvider[h.Provider] = models
+	return &Book{byProvider}
+}
+
+// History returns the history of a model by the source's own names.
+func (b *Book) History(provider, model string) (History, bool) {
+	h, ok := b.byProvider[provider][model]
+	return h, ok
+}
+
+// Histories lists all, by provider and model.
+func (b *Book) Histories() []History {
+	var all []History
+	for _, models := range b.byProvider {
+		all = slices.AppendSeq(all, maps.Values(models))
+	}
+	slices.SortFunc(all, func(a, c History) int {
+		return cmp.Or(cmp.Compare(a.Provider, c.Provider), cmp.Compare(a.Model, c.Model))
+	})
+	return all
+}
+
+// At finds the version in force for a model at an instant. provider is the
+// name of an event or of the price source; model is exact, or has a date
+// suffix that the book does not, which the flag model_alias reports. The
+// error is an *UnpricedError.
+func (b *Book) At(provider, model string, at time.Time) (Version, []string, error) {
+	if v, ok := b.exact(provider, model, at); ok {
+		return v, nil, nil
+	}
+	if undated, ok := withoutDate(model); ok {
+		if v, ok := b.exact(provider, undated, at); ok {
+			return v, []string{FlagModelAlias}, nil
+		}
+	}
+	return Version{}, nil, &UnpricedError{Provider: provider, Model: model}
+}
+
+func (b *Book) exact(provider, model string, at time.Time) (Version, bool) {
+	for _, p := range bookNames(provider) {
+		for _, key := range [...]string{model, keyPrefix(p) + model} {
+			if h, ok := b.byProvider[p][key]; ok {
+				if v, ok := h.At(at); ok {
+					return v, true
+				}
+			}
+		}
+	}
+	return Version{}, false
+}
+
+// Dearest prices e by every model of a provider in force at an instant and
+// returns the highest cost: the hold for a model whose price is unknown, where
+// policy is to hold rather than to refuse. It costs one EstimateCost per
+// model. The error is an *UnpricedError if no model has a price for e.
+func (b *Book) Dearest(provider string, at time.Time, e Estimate, o Options) (Costing, error) {
+	var dearest Costing
+	for _, p := range bookNames(provider) {
+		for _, h := range b.byProvider[p] {
+			v, ok := h.At(at)
+			if !ok {
+				continue
+			}
+			c, err := EstimateCost(v, e, o)
+			if err != nil {
+				continue // this model does not do what e asks for
+			}
+			// Map order must not show: ties go to the smaller version id.
+			if d := c.Total.Cmp(dearest.Total); d > 0 || d == 0 && (dearest.PriceVersion == "" || c.PriceVersion < dearest.PriceVersion) {
+				dearest = c
+			}
+		}
+	}
+	if dearest.PriceVersion == "" {
+		return Costing{}, &UnpricedError{Provider: provider}
+	}
+	return dearest, nil
+}

@@ -1,0 +1,154 @@
+package pricing
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/usage"
+)
+
+// Options say what the response itself does not. Where the response reports a
+// tier, a place or a speed, that is what was used and what is priced.
+type Options struct {
+	Batch       bool
+	ServiceTier string // standard, flex, priority, …
+	Geo         string // "us", "eu": where the call was computed
+	Speed       string // "fast"
+}
+
+// Line is the cost of one meter (of one band of it, if graduated).
+type Line struct {
+	Meter    usage.Meter
+	Quantity money.Decimal
+	Rate     money.Decimal // dollars per unit as applied: after halving and multipliers
+	CostUSD  money.USD     // Quantity × Rate, rounded once
+	Basis    string        // how Rate was come by; "" is the meter's own rate
+}
+
+// Costing is a usage priced by one version.
+type Costing struct {
+	PriceVersion string // Version.ID
+	Lines        []Line // by meter name
+	Total        money.USD
+	Flags        []string // sorted
+}
+
+// Cost prices u by v at list price. It is exact, never negative, and either
+// complete or an error: *UnpricedError naming every meter without a rate, or
+// ErrNoUsage.
+func Cost(v Version, u usage.Usage, o Options) (Costing, error) {
+	if u.Missing() {
+		return Costing{}, ErrNoUsage
+	}
+	context := u.InputTokens()
+	if u.ContextTokens != nil {
+		context = *u.ContextTokens
+	}
+	tier := serviceTier(u, o)
+	factor, factors, flags := v.factor(first(u.InferenceGeo, o.Geo), first(u.Speed, o.Speed))
+	c := Costing{PriceVersion: v.ID, Flags: flags, Lines: make([]Line, 0, len(u.Meters))}
+	var unpriced []usage.Meter
+	for _, m := range u.Meters.Sorted() {
+		for _, b := range v.bands(m, u.Meters[m], context) {
+			p, ok := v.pick(m, tier, b.context)
+			if !ok {
+				unpriced = append(unpriced, m)
+				break
+			}
+			if m.Unit() == usage.Tokens && len(factors) > 0 {
+				p.rate = p.rate.Mul(factor)
+				p.basis = append(p.basis, factors...)
+			}
+			c.add(m, b.quantity, p)
+		}
+	}
+	if len(unpriced) > 0 {
+		return Costing{}, &UnpricedError{Provider: v.Provider, Model: v.Model, Meters: unpriced}
+	}
+	slices.Sort(c.Flags)
+	return c, nil
+}
+
+func (c *Costing) add(m usage.Meter, quantity money.Decimal, p picked) {
+	line := Line{Meter: m, Quantity: quantity, Rate: p.rate, CostUSD: money.Price(quantity, p.rate), Basis: strings.Join(p.basis, ",")}
+	c.Lines = append(c.Lines, line)
+	c.Total = c.Total.Add(line.CostUSD)
+	if p.flagged && !slices.Contains(c.Flags, FlagMissingRate) {
+		c.Flags = append(c.Flags, FlagMissingRate)
+	}
+}
+
+// ByMeter sums the lines of each meter.
+func (c Costing) ByMeter() map[usage.Meter]money.USD {
+	sums := make(map[usage.Meter]money.USD, len(c.Lines))
+	for _, l := range c.Lines {
+		sums[l.Meter] = sums[l.Meter].Add(l.CostUSD)
+	}
+	return sums
+}
+
+func serviceTier(u usage.Usage, o Options) string {
+	if u.Batch || o.Batch {
+		return TierBatch
+	}
+	switch t := strings.ToLower(first(u.ServiceTier, o.ServiceTier)); t {
+	case "standard", "default", "auto":
+		return ""
+	case "fast":
+		return TierPriority
+	case "batches":
+		return TierBatch
+	default:
+		return t
+	}
+}
+
+func first(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// band is a part of a meter's quantity and the prompt length that selects its
+// rate.
+type band struct {
+	quantity money.Decimal
+	context  int64
+}
+
+// bands is one band at the whole prompt's length, or with a graduated rule
+// the meter's own quantity split at the thresholds.
+func (v *Version) bands(m usage.Meter, quantity money.Decimal, context int64) []band {
+	whole := []band{{quantity, context}}
+	total, ok := quantity.Int64()
+	if !v.Tier.Graduated || m.Unit() != usage.Tokens || !ok {
+		return whole
+	}
+	var out []band
+	low := int64(0)
+	for _, edge := range append(v.edges(), total) {
+		if high := min(edge, total); high > low {
+			out = append(out, band{money.NewDecimal(high - low), low + 1})
+			low = high
+		}
+	}
+	return out
+}
+
+// edges lists, in order, the last token of each band but the last one.
+func (v *Version) edges() []int64 {
+	var edges []int64
+	for _, r := range v.Rates {
+		edge := r.AboveTokens
+		if v.Tier.Inclusive {
+			edge--
+		}
+		if edge > 0 && !slices.Contains(edges, edge) {
+			edges = append(edges, edge)
+		}
+	}
+	slices.Sort(edges)
+	return edges
+}

@@ -1,0 +1,88 @@
+package pricing
+
+import (
+	"strconv"
+	"strings"
+)
+
+// bookNames maps the provider name of an event (OpenTelemetry's) to the names
+// under which a price source may list it, in the order of search. A name that
+// is not here is the source's own.
+func bookNames(provider string) []string {
+	switch provider {
+	case "azure.ai.openai", "azure":
+		return []string{"azure", "azure_ai"}
+	case "azure.ai.inference":
+		return []string{"azure_ai", "azure"}
+	case "gcp.gemini":
+		return []string{"gemini"}
+	case "gcp.vertex_ai", "vertex_ai":
+		return []string{"vertex_ai-language-models", "vertex_ai", "vertex_ai-anthropic_models", "vertex_ai-mistral_models",
+			"vertex_ai-llama_models", "vertex_ai-embedding-models", "vertex_ai-image-models", "vertex_ai-video-models", "gemini"}
+	case "gcp.gen_ai":
+		return []string{"gemini", "vertex_ai-language-models", "vertex_ai"}
+	case "aws.bedrock", "bedrock":
+		return []string{"bedrock_converse", "bedrock"}
+	case "mistral_ai":
+		return []string{"mistral"}
+	case "cohere":
+		return []string{"cohere_chat", "cohere"}
+	case "x_ai":
+		return []string{"xai"}
+	case "moonshot_ai":
+		return []string{"moonshot"}
+	case "ibm.watsonx.ai":
+		return []string{"watsonx"}
+	case "vllm":
+		return []string{"hosted_vllm", "vllm"}
+	case "openai":
+		return []string{"openai", "text-completion-openai"}
+	}
+	return []string{provider}
+}
+
+// keyPrefix is what the source writes before a model's name in its keys
+// ("gemini/gemini-2.5-flash"), where it writes anything.
+func keyPrefix(provider string) string {
+	switch provider {
+	case "bedrock_converse":
+		provider = "bedrock"
+	case "cohere_chat":
+		provider = "cohere"
+	}
+	family, _, _ := strings.Cut(provider, "-")
+	return family + "/"
+}
+
+// withoutDate drops a date at the end of a model's name, the only alias rule:
+// -2025-08-07, -20250929, @20250929, -2025-08 and -08-2025. A number that is
+// no date of this century stays.
+func withoutDate(model string) (string, bool) {
+	for _, layout := range [...]string{"-YYYY-MM-DD", "-YYYYMMDD", "@YYYYMMDD", "-YYYY-MM", "-MM-YYYY"} {
+		cut := len(model) - len(layout)
+		if cut > 0 && isDate(model[cut:], layout) {
+			return model[:cut], true
+		}
+	}
+	return model, false
+}
+
+func isDate(s, layout string) bool {
+	part := map[byte]string{}
+	for i := range len(layout) {
+		switch c := layout[i]; c {
+		case 'Y', 'M', 'D':
+			part[c] += s[i : i+1]
+		default:
+			if s[i] != c {
+				return false
+			}
+		}
+	}
+	return within(part['Y'], 2000, 2099) && within(part['M'], 1, 12) && (part['D'] == "" || within(part['D'], 1, 31))
+}
+
+func within(s string, low, high uint64) bool {
+	n, err := strconv.ParseUint(s, 10, 32)
+	return err == nil && low <= n && n <= high
+}
