@@ -25,7 +25,8 @@ CREATE TABLE outbox (
     -- bytea, not jsonb: signatures cover the exact bytes.
     payload       bytea    NOT NULL,
     -- Record headers, {"name": "text"}; the header id is always the column id.
-    headers       jsonb    NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(headers) = 'object'),
+    headers       jsonb    NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(headers) = 'object'
+                           AND NOT jsonb_path_exists(headers, 'strict $.* ? (@.type() <> "string")')),
     -- NULL: usage.events.v1.
     topic         text,
     -- NULL: the partition that aggregateid hashes to. A number is for events about a partition itself.

@@ -1,0 +1,48 @@
+package outbox_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/outbox"
+)
+
+// TestAppendRefuses lists events that never reach the database: a nil transaction would panic if one did.
+func TestAppendRefuses(t *testing.T) {
+	good := outbox.Event{ID: "e", AggregateType: "tenant", AggregateID: "acme", Type: "weir.usage.v1"}
+	minus := int32(-1)
+	for name, tc := range map[string]struct {
+		change func(*outbox.Event)
+		want   string
+	}{
+		"no id":              {func(e *outbox.Event) { e.ID = "" }, "without id"},
+		"no aggregate type":  {func(e *outbox.Event) { e.AggregateType = "" }, "without aggregatetype"},
+		"no aggregate id":    {func(e *outbox.Event) { e.AggregateID = "" }, "without aggregateid"},
+		"no type":            {func(e *outbox.Event) { e.Type = "" }, "without type"},
+		"negative partition": {func(e *outbox.Event) { e.Partition = &minus }, "partition -1"},
+		"header id":          {func(e *outbox.Event) { e.Headers = map[string]string{"id": "x"} }, "set from ID"},
+		"large payload":      {func(e *outbox.Event) { e.Payload = make([]byte, outbox.MaxEventBytes) }, "too large"},
+		"large header":       {func(e *outbox.Event) { e.Headers = map[string]string{"h": strings.Repeat("x", outbox.MaxEventBytes)} }, "too large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := good
+			tc.change(&e)
+			err := outbox.Append(t.Context(), nil, e)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Fatalf("got %v, want an error with %q", err, tc.want)
+			}
+			if strings.HasPrefix(name, "large") != errors.Is(err, outbox.ErrTooLarge) {
+				t.Fatalf("ErrTooLarge: %v", err)
+			}
+		})
+	}
+}
+
+// TestBoundFitsTopic: what Append takes, the default topic takes.
+func TestBoundFitsTopic(t *testing.T) {
+	if outbox.MaxEventBytes > topics.UsageEvents.MaxRecordBytes() {
+		t.Fatalf("%d > %d", outbox.MaxEventBytes, topics.UsageEvents.MaxRecordBytes())
+	}
+}
