@@ -1,0 +1,104 @@
+package ledger
+
+import "crypto/sha256"
+
+// key is a truncated SHA-256: 128 bits, so that two of 2^40 ids share one with a chance of about 2^-49.
+type key [16]byte
+
+func keyOf(parts ...string) key {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write([]byte(p))
+		h.Write([]byte{0})
+	}
+	return key(h.Sum(nil)[:16])
+}
+
+// phase is where a reservation stands.
+type phase uint8
+
+const (
+	none      phase = iota
+	external        // K came: its entry may be reversed by S, or covers U and E
+	estimated       // E came: its entry is reversed by one K or L
+	expired         // U came: idem
+	closed          // nothing more is booked
+)
+
+// reservation is the state of one reservation. entry is kept while a later message may reverse it.
+type reservation struct {
+	phase phase
+	entry *Entry
+}
+
+// response is who charged a provider's response.
+type response struct {
+	in, out       int64 // tokens: what "the same content" means between a span and an event of one call
+	own           bool
+	reservationID string
+	entry         *Entry // external ones only: a settle reverses it
+}
+
+// State is what one partition's journal says so far. It is not safe for concurrent use.
+type State struct {
+	events       map[key]key      // event → truncated content hash
+	half         map[key][]string // event → ids of its reversals, while its primary entry is missing
+	reservations map[key]reservation
+	responses    map[key]response
+}
+
+// NewState is the state before the first entry.
+func NewState() *State {
+	return &State{events: map[key]key{}, half: map[key][]string{}, reservations: map[key]reservation{}, responses: map[key]response{}}
+}
+
+// Len is the number of events held.
+func (s *State) Len() int { return len(s.events) }
+
+func eventKey(e *Entry) key { return keyOf(e.TenantID, e.Source, e.EventID) }
+
+func reservationKey(e *Entry) key { return keyOf(e.TenantID, e.ReservationID) }
+
+func responseKey(e *Entry) key { return keyOf(e.TenantID, e.Provider, e.ResponseID) }
+
+// Apply folds one entry of the journal, in journal order. An entry of an event that is known already (a late write of a
+// dead owner) changes nothing.
+func (s *State) Apply(e Entry) {
+	k := eventKey(&e)
+	if _, known := s.events[k]; known {
+		return
+	}
+	if !e.primary() {
+		s.half[k] = append(s.half[k], e.ID)
+		return
+	}
+	delete(s.half, k)
+	s.events[k] = key(e.ContentHash[:16])
+	kept := e
+	kept.RawUsage = nil
+	if e.ReservationID != "" && (e.Kind == Usage || e.Kind == Unsettled) {
+		s.reservations[reservationKey(&e)] = s.reservations[reservationKey(&e)].next(&kept)
+	}
+	if e.ResponseID != "" && e.Kind == Usage {
+		r := response{in: e.InputTokens, out: e.OutputTokens, own: e.IsOwn(), reservationID: e.ReservationID}
+		if !r.own {
+			r.entry = &kept
+		}
+		s.responses[responseKey(&e)] = r
+	}
+}
+
+// next is the phase after a primary entry.
+func (r reservation) next(e *Entry) reservation {
+	switch {
+	case r.phase != none:
+		return reservation{phase: closed}
+	case e.Kind == Unsettled:
+		return reservation{phase: expired, entry: e}
+	case e.IsOwn() && e.Has(FlagEstimated):
+		return reservation{phase: estimated, entry: e}
+	case e.IsOwn():
+		return reservation{phase: closed}
+	}
+	return reservation{phase: external, entry: e}
+}
