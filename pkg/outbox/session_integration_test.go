@@ -101,10 +101,7 @@ func TestLargeTick(t *testing.T) {
 		appendTo(t, tx, event("acme", id))
 	}
 	commit(t, tx)
-	first := open(t, url)
-	if led, err := first.TryLead(t.Context()); err != nil || !led {
-		t.Fatal(led, err)
-	}
+	first := lead(t, url)
 	limits := outbox.Limits{Rows: 10, Bytes: 1 << 20}
 	b := next(t, first, limits)
 	advance(t, first, b)
@@ -179,9 +176,7 @@ func TestOneLeader(t *testing.T) {
 	if err := first.Check(t.Context()); err == nil {
 		t.Fatal("a closed session says that it leads")
 	}
-	if led, err := second.TryLead(t.Context()); !led || err != nil {
-		t.Fatalf("take over: %v %v", led, err)
-	}
+	lead(t, url)
 }
 
 // TestMovedRow: the cursor is found again after VACUUM FULL has moved it.
