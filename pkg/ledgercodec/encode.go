@@ -1,0 +1,124 @@
+package ledgercodec
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/domain/ledger"
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/gen/weirv1"
+)
+
+// Record returns the journal record of an entry: in its tenant's partition, with the broker's timestamp of the source, so
+// that writing it again gives an identical record.
+func Record(e ledger.Entry) (bus.Record, error) {
+	value, err := Marshal(e)
+	if err != nil {
+		return bus.Record{}, err
+	}
+	r := bus.NewRecord(topics.LedgerEntries, e.TenantID, []byte(e.TenantID), value)
+	r.Timestamp = e.RecordedAt
+	return r, nil
+}
+
+// Marshal writes an entry; the same entry gives the same bytes.
+func Marshal(e ledger.Entry) ([]byte, error) {
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(ToProto(e))
+	if err != nil {
+		return nil, fmt.Errorf("encode ledger entry %s: %w", e.ID, err)
+	}
+	return b, nil
+}
+
+// ToProto converts an entry to its wire form.
+func ToProto(e ledger.Entry) *weirv1.LedgerEntry {
+	m := &weirv1.LedgerEntry{
+		Id: e.ID, Kind: kindToProto(e.Kind), TenantId: e.TenantID, EventTime: stamp(e.EventTime), RecordedAt: stamp(e.RecordedAt),
+		Source: e.Source, EventId: e.EventID, ResponseId: e.ResponseID, ContentHash: e.ContentHash[:],
+		Provider: e.Provider, Model: e.Model, ServiceTier: e.ServiceTier, Status: statusToProto(e.Status), ErrorCode: e.ErrorCode, Flags: e.Flags,
+		InputTokens: e.InputTokens, OutputTokens: e.OutputTokens, RawCostUsd: optional(e.Raw), BilledCostUsd: optional(e.Billed),
+		PriceVersion: e.PriceVersion, MarkupPercent: e.Markup.String(),
+		Lineage: &weirv1.Lineage{RootExecutionId: e.Lineage.RootExecutionID, ParentAgentId: e.Lineage.ParentAgentID, AgentId: e.Lineage.AgentID,
+			CostCenter: e.Lineage.CostCenter, Depth: e.Lineage.Depth, TraceId: e.Lineage.TraceID, SpanId: e.Lineage.SpanID},
+		Windows:      &weirv1.WindowKeys{Minute: e.Windows.Minute, Hour: e.Windows.Hour, Day: e.Windows.Day, Month: e.Windows.Month},
+		PostedPeriod: e.PostedPeriod, ReservationId: e.ReservationID, ReservedAt: stamp(e.ReservedAt), OwnMode: modeToProto(e.OwnMode),
+		OwnNanos: int64(e.Own), ExternalNanos: int64(e.External), Epoch: e.Epoch, ReversesId: e.ReversesID,
+		SourceTopic: e.At.Topic, SourcePartition: e.At.Partition, SourceOffset: e.At.Offset,
+		RawUsage: e.RawUsage, NormaliserVersion: e.NormaliserVersion, HeldNanos: int64(e.Held),
+	}
+	for _, l := range e.Lines {
+		line := &weirv1.MeterLine{Meter: l.Meter, Quantity: l.Quantity.String(), RawCostUsd: text(l.Raw), BilledCostUsd: text(l.Billed)}
+		if l.Rate != nil {
+			line.RateUsd = l.Rate.String()
+		}
+		m.Lines = append(m.Lines, line)
+	}
+	return m
+}
+
+func stamp(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+func optional(a *money.USD) *string {
+	if a == nil {
+		return nil
+	}
+	s := a.String()
+	return &s
+}
+
+func text(a *money.USD) string {
+	if a == nil {
+		return ""
+	}
+	return a.String()
+}
+
+func kindToProto(k ledger.Kind) weirv1.EntryKind {
+	switch k {
+	case ledger.Usage:
+		return weirv1.EntryKind_ENTRY_KIND_USAGE
+	case ledger.Correction:
+		return weirv1.EntryKind_ENTRY_KIND_CORRECTION
+	case ledger.Reversal:
+		return weirv1.EntryKind_ENTRY_KIND_REVERSAL
+	case ledger.Unsettled:
+		return weirv1.EntryKind_ENTRY_KIND_UNSETTLED
+	case ledger.Termination:
+		return weirv1.EntryKind_ENTRY_KIND_CIRCUIT_BREAKER_TERMINATION
+	case ledger.Adjustment:
+		return weirv1.EntryKind_ENTRY_KIND_ADJUSTMENT
+	}
+	return weirv1.EntryKind_ENTRY_KIND_UNSPECIFIED
+}
+
+func statusToProto(s ledger.Status) weirv1.CallStatus {
+	switch s {
+	case ledger.Success:
+		return weirv1.CallStatus_CALL_STATUS_SUCCESS
+	case ledger.Failed:
+		return weirv1.CallStatus_CALL_STATUS_FAILED
+	case ledger.Partial:
+		return weirv1.CallStatus_CALL_STATUS_PARTIAL
+	}
+	return weirv1.CallStatus_CALL_STATUS_UNSPECIFIED
+}
+
+func modeToProto(m ledger.OwnMode) weirv1.OwnMode {
+	switch m {
+	case ledger.Direct:
+		return weirv1.OwnMode_OWN_MODE_DIRECT
+	case ledger.Journal:
+		return weirv1.OwnMode_OWN_MODE_JOURNAL
+	}
+	return weirv1.OwnMode_OWN_MODE_UNSPECIFIED
+}
