@@ -87,6 +87,7 @@ func NewCandidate(f Facts) (Candidate, error) {
 	switch f.Message {
 	case Expiry:
 		e.Kind = Unsettled
+		e.flag(FlagEstimated)
 	case BreakerTrip:
 		e.Kind = Termination
 	case Estimate:

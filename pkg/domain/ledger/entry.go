@@ -180,7 +180,7 @@ func (e Entry) Delta() window.Delta {
 	} else {
 		d.Unpriced = sign
 	}
-	if e.Has(FlagEstimated) || e.Kind == Unsettled || e.Kind == Reversal && e.Has(FlagEstimated) {
+	if e.Has(FlagEstimated) {
 		d.Estimated = sign
 	}
 	return d
