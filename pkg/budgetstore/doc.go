@@ -1,3 +1,42 @@
-// Package budgetstore owns the counters that admission decides by, and all
-// Redis commands and scripts on them.
+// Package budgetstore owns the counters that admission decides by, and every
+// Redis command and script on them. It is the only package that speaks Redis.
+//
+// It owns: the keys below, the Lua scripts under lua/ and their bytes. It
+// does not own the rule (pkg/domain/admit states it, the reserve script
+// applies it), nor what is true for ever: that is Postgres and the journal.
+//
+// Keys of a tenant t share the hash tag {t}, so one call is one slot of a
+// Redis Cluster:
+//
+//	w:{t}:s       state: epoch, ready, windows, open second   584 B, no TTL
+//	w:{t}:r       ring of 61 one-second buckets               1,952 B, no TTL
+//	w:{t}:d       ids that ended lately, at most 64           <= 768 B, TTL = maximum lease
+//	w:{t}:l, :e   leases that run; holds that are expiring    about 100 B a hold
+//	w:{t}:h:<id>  one hold                                    <= 350 B + its context (<= MaxContext)
+//	w:{t}:x:<root> one root execution                         88 B, TTL from its start
+//	w:epoch       the epoch of this Redis, no TTL
+//
+// Invariants:
+//   - One script call decides and changes everything, or nothing.
+//   - A missing state key is ErrLost, never an empty budget. Only
+//     CreateTenant makes one.
+//   - Numbers in Lua are doubles: each counter stays below 2^53. A reservation
+//     that would pass it is refused; a settle or an external total that would
+//     is held at the bound, which blocks further admission. Numbers travel as
+//     packed 8-byte integers, or by %.0f, never by tostring or "..".
+//   - Time is Redis' own, never earlier than the last decision; reserved-at is
+//     unique per tenant. The last argument "test clock" of a script is empty
+//     in production: only Options.ScriptClock sets it.
+//   - The sliding minute is 61 buckets of a second: it can count up to one
+//     second too much, never too little.
+//   - Every command is idempotent by reservation id, version or journal
+//     offset, so the client may retry after a time-out.
+//
+// A release gives dollars, tokens and concurrency back; the request stays
+// counted in requests per minute and in the execution's calls: the gate was
+// passed. Growth of a hold is charged to the second it happens in, and to the
+// day and month of the reservation.
+//
+// Scripts derive the keys of holds and executions from the state key's name
+// where only the hold knows them; they never leave the tenant's slot.
 package budgetstore

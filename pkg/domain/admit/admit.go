@@ -174,3 +174,13 @@ func (e Estimate) Validate() error {
 	}
 	return nil
 }
+
+// Validate reports the first value out of range, wrapping ErrInvalid.
+func (x Execution) Validate() error {
+	for _, n := range []int64{x.Depth, int64(x.MaxCost), x.MaxDepth, x.MaxCalls} {
+		if n < 0 || n > Unlimited {
+			return fmt.Errorf("%w: execution %+v", ErrInvalid, x)
+		}
+	}
+	return nil
+}

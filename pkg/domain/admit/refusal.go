@@ -1,6 +1,10 @@
 package admit
 
-import "time"
+import (
+	"time"
+
+	"github.com/weir-project/weir/pkg/domain/money"
+)
 
 // Refusal is why a reservation was not admitted. It changed no counter.
 type Refusal struct {
@@ -9,12 +13,14 @@ type Refusal struct {
 	// At is the store's time of the decision.
 	At time.Time
 	// FreesAt is when the same request could fit by time alone, if nothing
-	// else were admitted: for rates, concurrency and the minute; for day and
-	// month the end of the window. Zero where time does not help.
+	// else were admitted: for rates, concurrency and the minute. Else zero;
+	// ResetsAt knows days and months.
 	FreesAt time.Time
+	// Window is the label of the day or month that refused, else 0.
+	Window int32
 	// Used, Asked and Ceiling are figures of the limit that refused:
 	// nano-dollars, tokens, calls or levels. Used + Asked > Ceiling.
 	Used, Asked, Ceiling int64
 	// DayUsed as in Answer, for the percentage.
-	DayUsed int64
+	DayUsed money.Nano
 }

@@ -1,0 +1,155 @@
+package budgetstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-project/weir/pkg/domain/admit"
+)
+
+// Hold reads one hold; ErrNoHold if it has ended or never was.
+func (s *Store) Hold(ctx context.Context, t Tenant, id string) (Hold, error) {
+	code, f, err := s.run(ctx, "hold", s.scripts.hold, []string{key(t, "s"), key(t, "h:"+id)}, packed(nil, t.Epoch))
+	if err != nil {
+		return Hold{}, err
+	}
+	if code == replyElse {
+		return Hold{}, ErrNoHold
+	}
+	h := f.hold(id)
+	return h, f.err("hold")
+}
+
+// hold reads the bytes of a hold key.
+func (f *figures) hold(id string) Hold {
+	h := Hold{ID: id, State: HoldState(f.byte())}
+	copy(h.Fingerprint[:], f.bytes(len(h.Fingerprint)))
+	h.LeaseUntil, h.Held, h.Answer = f.time(), f.estimate(), f.answer()
+	h.Root = string(f.bytes(int(f.byte())))
+	h.Context = f.b
+	return h
+}
+
+// Settle replaces a hold by the actual, in the windows where it was reserved.
+// An actual above the hold is charged whatever the ceilings say.
+func (s *Store) Settle(ctx context.Context, r Ref, actual admit.Estimate) (Ending, error) {
+	if err := actual.Validate(); err != nil {
+		return Ending{}, err
+	}
+	return s.finish(ctx, "settle", r, "replace", actual)
+}
+
+// Release ends a hold whose call was not made or cost nothing: dollars,
+// tokens and concurrency come back, the request stays counted.
+func (s *Store) Release(ctx context.Context, r Ref) (Ending, error) {
+	return s.finish(ctx, "release", r, "replace", admit.Estimate{})
+}
+
+// Expire clears a hold whose owner died; its estimate stays counted.
+func (s *Store) Expire(ctx context.Context, r Ref) (Ending, error) {
+	return s.finish(ctx, "expire", r, "keep", admit.Estimate{})
+}
+
+func (s *Store) finish(ctx context.Context, name string, r Ref, mode string, actual admit.Estimate) (Ending, error) {
+	arg := packed(nil, r.Tenant.Epoch, r.ReservedAt.UnixMicro(), int64(actual.Nanos), actual.InputTokens, actual.OutputTokens)
+	seconds, ms := s.remembered()
+	code, f, err := s.run(ctx, name, s.scripts.finish, []string{key(r.Tenant, "s"), key(r.Tenant, "h:"+r.ID)},
+		append(arg, idHash(r.ID)...), r.ID, mode, seconds, ms, s.at())
+	if err != nil || code == replyElse {
+		return Ending{}, err
+	}
+	e := Ending{Applied: true, Held: f.estimate()}
+	return e, f.err(name)
+}
+
+// remembered is how long an ended id is known, in whole seconds and in ms.
+func (s *Store) remembered() (seconds, ms int64) {
+	seconds = int64((s.opts.MaxLease + time.Second - 1) / time.Second)
+	return seconds, seconds * 1000
+}
+
+// Extend is a heartbeat: it moves the lease and grows the hold, or says stop.
+func (s *Store) Extend(ctx context.Context, r ExtendRequest) (ExtendReply, error) {
+	if err := r.AtLeast.Validate(); err != nil {
+		return ExtendReply{}, err
+	}
+	if err := r.Limits.Validate(); err != nil {
+		return ExtendReply{}, err
+	}
+	if r.Lease <= 0 {
+		return ExtendReply{}, fmt.Errorf("%w: lease %s", admit.ErrInvalid, r.Lease)
+	}
+	l := r.Limits
+	arg := packed(nil, r.Tenant.Epoch, r.ReservedAt.UnixMicro(), r.Calendar.Clock.UnixMicro(), r.Lease.Microseconds(),
+		int64(r.AtLeast.Nanos), r.AtLeast.InputTokens, r.AtLeast.OutputTokens, orNone(l.InputTokens), orNone(l.OutputTokens),
+		int64(l.Minute.Limit), int64(l.Minute.Cap), int64(l.Day.Limit), int64(l.Day.Cap), int64(l.Month.Limit), int64(l.Month.Cap))
+	t := r.Tenant
+	code, f, err := s.run(ctx, "extend", s.scripts.extend, []string{key(t, "s"), key(t, "h:"+r.ID), key(t, "r"), key(t, "l")},
+		arg, r.ID, s.at(), millis(r.Lease+s.opts.HoldTTL))
+	if err != nil || code == replyElse {
+		return ExtendReply{}, err
+	}
+	out := ExtendReply{Found: true}
+	if code == replyRefused {
+		out.Stop, out.Refusal = true, f.refusal()
+		return out, f.err("extend")
+	}
+	out.LeaseUntil, out.Held = f.time(), f.estimate()
+	return out, f.err("extend")
+}
+
+// Due moves leases that have run out to HoldExpiring, at most max of them,
+// and returns up to max holds in that state, those of earlier calls first.
+// Each is to be ended by Expire (or Settle) after Postgres has decided.
+func (s *Store) Due(ctx context.Context, t Tenant, max int) ([]Hold, error) {
+	reply, err := s.scripts.due.Run(ctx, s.client, []string{key(t, "s"), key(t, "l"), key(t, "e")},
+		packed(nil, t.Epoch), max, s.at()).Result()
+	if err != nil {
+		return nil, fmt.Errorf("%w: due: %w", ErrUnavailable, err)
+	}
+	if text, ok := reply.(string); ok && text != "" {
+		if err := storeError(text[0]); err != nil {
+			return nil, fmt.Errorf("due: %w", err)
+		}
+	}
+	list, _ := reply.([]any)
+	holds := make([]Hold, 0, len(list)/2)
+	for i := 0; i+1 < len(list); i += 2 {
+		id, _ := list[i].(string)
+		text, _ := list[i+1].(string)
+		f := &figures{b: []byte(text)}
+		h := f.hold(id)
+		if err := f.err("due"); err != nil {
+			return nil, err
+		}
+		holds = append(holds, h)
+	}
+	return holds, nil
+}
+
+// WithDue returns those of the tenants that have something for Due, in one
+// round trip: for a reaper that walks many. now is compared with lease ends,
+// which are of the store's clock; a second more or less does not matter.
+func (s *Store) WithDue(ctx context.Context, tenants []Tenant, now time.Time) ([]Tenant, error) {
+	running, expiring := make([]*redis.IntCmd, len(tenants)), make([]*redis.IntCmd, len(tenants))
+	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, t := range tenants {
+			running[i] = p.ZCount(ctx, key(t, "l"), "-inf", fmt.Sprintf("%d", now.UnixMicro()))
+			expiring[i] = p.ZCard(ctx, key(t, "e"))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: due: %w", ErrUnavailable, err)
+	}
+	var due []Tenant
+	for i, t := range tenants {
+		if running[i].Val()+expiring[i].Val() > 0 {
+			due = append(due, t)
+		}
+	}
+	return due, nil
+}

@@ -1,0 +1,72 @@
+package budgetstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/money"
+)
+
+// batch bounds what one script call applies, so that it stays far below a
+// millisecond of Redis' time.
+const batch = 64
+
+// ApplyJournal applies entries of one tenant, in ascending offset order; an
+// entry below the state's journal offset has no effect. It returns how many
+// changed something.
+func (s *Store) ApplyJournal(ctx context.Context, t Tenant, entries []JournalEntry) (int, error) {
+	seconds, ms := s.remembered()
+	changed := 0
+	for chunk := range slices.Chunk(entries, batch) {
+		args := []any{packed(nil, t.Epoch), seconds, ms, millis(s.opts.ExecutionTTL), s.at()}
+		for _, e := range chunk {
+			if err := e.Actual.Validate(); err != nil {
+				return changed, fmt.Errorf("journal offset %d: %w", e.Offset, err)
+			}
+			b := packed(nil, e.Offset, int64(e.Kind), e.ReservedAt.UnixMicro(), int64(e.Day), int64(e.Month),
+				int64(e.Actual.Nanos), e.Actual.InputTokens, e.Actual.OutputTokens)
+			args = append(args, append(b, idHash(e.ReservationID)...), e.ReservationID, e.Root)
+		}
+		_, f, err := s.run(ctx, "journal", s.scripts.journal, []string{key(t, "s"), key(t, "r")}, args...)
+		if err != nil {
+			return changed, err
+		}
+		changed += int(f.int())
+		if err := f.err("journal"); err != nil {
+			return changed, err
+		}
+	}
+	return changed, nil
+}
+
+// ApplyExternal takes cumulative totals of one tenant, in any order; only a
+// higher version than the one held is taken. Totals of windows that are no
+// longer kept are ignored. It returns how many were taken.
+func (s *Store) ApplyExternal(ctx context.Context, t Tenant, totals []ExternalTotal) (int, error) {
+	taken := 0
+	for chunk := range slices.Chunk(totals, batch) {
+		args := []any{packed(nil, t.Epoch), millis(s.opts.ExecutionTTL)}
+		for _, x := range chunk {
+			if x.Nanos > money.MaxNano || x.Nanos < -money.MaxNano || x.Version < 0 || x.Version > admit.Unlimited {
+				return taken, fmt.Errorf("%w: external total %+v", admit.ErrInvalid, x)
+			}
+			if x.Scope == ExecutionScope {
+				if err := checkID("root execution", x.Root); err != nil {
+					return taken, err
+				}
+			}
+			args = append(args, packed(nil, int64(x.Scope), x.Window, x.Version, int64(x.Nanos)), x.Root)
+		}
+		_, f, err := s.run(ctx, "external", s.scripts.external, []string{key(t, "s")}, args...)
+		if err != nil {
+			return taken, err
+		}
+		taken += int(f.int())
+		if err := f.err("external"); err != nil {
+			return taken, err
+		}
+	}
+	return taken, nil
+}

@@ -1,0 +1,25 @@
+-- budget: a tenant's counters now; changes nothing. KEYS s r l e. ARGV packed epoch and labels, test clock.
+local epoch, day, dends, dnext, month, mends, mnext = unpack_('<i8i8i8i8i8i8i8', ARGV[1])
+local S = call('GET', KEYS[1])
+if not S then return '\10' end
+local t = load(S)
+if t[1] ~= epoch then return '\12' end
+local now = math.max(clock(ARGV[2]), t[4])
+local second, open = floor(now / 1000000), floor(t[4] / 1000000)
+local sq, si, so, sn = t[9], t[10], t[11], t[12]
+if second ~= open then sq, si, so, sn = roll(KEYS[2], open, second, t[5], t[6], t[7], t[8], sq, si, so, sn) end
+if now >= dends then day = dnext end
+if now >= mends then month = mnext end
+local function window(a, b, c, label)
+  for _, i in ipairs({ a, b, c }) do
+    if t[i] == label then return t[i + 1], t[i + 2], t[i + 3] end
+  end
+  return 0, 0, 0
+end
+local dw, dh, dx = window(13, 21, 25, day)
+local mw, mh, mx = window(17, 29, 33, month)
+local running = call('ZCOUNT', KEYS[3], string.format('(%.0f', now), '+inf')
+local late = call('ZCARD', KEYS[3]) - running + call('ZCARD', KEYS[4])
+local offset = unpack_('<d', S, COLD_AT)
+return pack('<Bi8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8', 0, now, t[2], offset, sq, si, so, sn, (minutes(S, second)), day, dw, dh, dx,
+  month, mw, mh, mx, running, late)

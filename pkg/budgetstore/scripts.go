@@ -1,0 +1,89 @@
+package budgetstore
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+// scripts are the Lua programs, each with the parts it shares put before it.
+type scripts struct {
+	reserve, extend, finish, due, hold, journal, external, execution, tenant, budget *redis.Script
+}
+
+func loadScripts() (scripts, error) {
+	var failed error
+	with := func(names ...string) *redis.Script {
+		var b strings.Builder
+		for _, name := range names {
+			text, err := sources.ReadFile("lua/" + name + ".lua")
+			failed = errors.Join(failed, err)
+			b.Write(text)
+		}
+		return redis.NewScript(b.String())
+	}
+	return scripts{
+		reserve:   with("state", "reserve"),
+		extend:    with("state", "holds", "extend"),
+		finish:    with("state", "holds", "finish"),
+		due:       with("state", "holds", "due"),
+		hold:      with("state", "hold"),
+		journal:   with("state", "holds", "journal"),
+		external:  with("state", "holds", "external"),
+		execution: with("state", "execution"),
+		tenant:    with("state", "tenant"),
+		budget:    with("state", "holds", "budget"),
+	}, failed
+}
+
+// First bytes of a reply. 2 to 4 belong to reserve and extend.
+const (
+	replyDone     = 0
+	replyElse     = 1 // not there, or there already: the script's header says
+	replyRefused  = 2
+	replyConflict = 3
+	replyEnded    = 4
+	replyLost     = 10
+	replyNotReady = 11
+	replyEpoch    = 12
+	replySkew     = 13
+)
+
+// run calls a script by its hash, or by its text where Redis has forgotten
+// it, and returns the reply's first byte and the figures after it. States of
+// the store that no caller can work with come back as errors.
+func (s *Store) run(ctx context.Context, name string, script *redis.Script, keys []string, args ...any) (byte, *figures, error) {
+	text, err := script.Run(ctx, s.client, keys, args...).Text()
+	if err != nil {
+		return 0, nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, name, err)
+	}
+	if text == "" {
+		return 0, nil, fmt.Errorf("%w: %s: empty reply", ErrUnavailable, name)
+	}
+	if err := storeError(text[0]); err != nil {
+		return 0, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return text[0], &figures{b: []byte(text[1:])}, nil
+}
+
+func storeError(code byte) error {
+	switch code {
+	case replyLost:
+		return ErrLost
+	case replyNotReady:
+		return ErrNotReady
+	case replyEpoch:
+		return ErrEpoch
+	case replySkew:
+		return ErrClockSkew
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,182 @@
+package budgetstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/weir-project/weir/pkg/domain/admit"
+)
+
+// Errors of the store. Admission answers budget_store_recovering to ErrLost
+// and ErrNotReady, budget_store_unavailable to the others: never a yes.
+var (
+	// ErrUnavailable: no answer, or not one of ours. The cause is wrapped too.
+	ErrUnavailable = errors.New("budget store unavailable")
+	// ErrLost: the tenant's counters are not there.
+	ErrLost = errors.New("budget store has no counters for the tenant")
+	// ErrNotReady: the counters are there, but their base is not loaded.
+	ErrNotReady = errors.New("budget store: the tenant's counters are not ready")
+	// ErrEpoch: the counters are of another epoch.
+	ErrEpoch = errors.New("budget store is of another epoch")
+	// ErrClockSkew: the store's clock and the caller's differ by more than admit.MaxSkew.
+	ErrClockSkew = errors.New("budget store's clock and the caller's differ")
+	// ErrNoHold: no such reservation is held.
+	ErrNoHold = errors.New("budget store has no such hold")
+	// ErrNoExecution: the store does not know the root execution.
+	ErrNoExecution = errors.New("budget store does not know the execution")
+	// ErrEviction: Redis may drop keys when its memory is full.
+	ErrEviction = errors.New("redis must run with maxmemory-policy noeviction")
+)
+
+// Bounds of what one call may bring.
+const (
+	MaxContext = 2048 // bytes of Request.Context
+	maxID      = 128  // bytes of a tenant, reservation or execution id
+)
+
+// Options of a Store; zero values mean the defaults.
+type Options struct {
+	// Password overrides the URL's, so that it can come from a file.
+	Password string
+	// MaxLease is how long an ended reservation id is remembered. Default 2 min.
+	MaxLease time.Duration
+	// ExecutionTTL is how long a root execution is kept from its start: more
+	// than its maximum age plus the life of a token. Default 48 h.
+	ExecutionTTL time.Duration
+	// HoldTTL is how long a hold waits for the reaper after its lease. Default 48 h.
+	HoldTTL time.Duration
+	// ScriptClock replaces Redis' TIME inside the scripts. For tests and
+	// simulations only; nil in production.
+	ScriptClock func() time.Time
+}
+
+// Store is a connection pool to one Redis. Safe for concurrent use.
+type Store struct {
+	client  redis.UniversalClient
+	scripts scripts
+	opts    Options
+}
+
+// Open connects and checks that Redis answers and never evicts keys. url is
+// redis:// or rediss:// for one server; redis+cluster:// (more nodes by
+// ?addr=host:port) and redis+sentinel:// (?master_name=…) with their rediss+
+// forms for the others.
+func Open(ctx context.Context, url string, opts Options) (*Store, error) {
+	if opts.MaxLease == 0 {
+		opts.MaxLease = 2 * time.Minute
+	}
+	if opts.ExecutionTTL == 0 {
+		opts.ExecutionTTL = 48 * time.Hour
+	}
+	if opts.HoldTTL == 0 {
+		opts.HoldTTL = 48 * time.Hour
+	}
+	client, err := connect(url, opts.Password)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := loadScripts()
+	if err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	s := &Store{client: client, scripts: loaded, opts: opts}
+	if err := s.check(ctx); err != nil {
+		return nil, errors.Join(err, client.Close())
+	}
+	return s, nil
+}
+
+// connect parses the URL forms of Open. A context's deadline bounds every
+// call; go-redis may retry within it, because the scripts are idempotent.
+func connect(url, password string) (redis.UniversalClient, error) {
+	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	scheme, rest, _ := strings.Cut(url, "://")
+	kind := strings.TrimPrefix(strings.TrimPrefix(scheme, "rediss"), "redis")
+	url = strings.TrimSuffix(scheme, kind) + "://" + rest
+	switch kind {
+	case "":
+		o, err := redis.ParseURL(url)
+		if err != nil {
+			return nil, fmt.Errorf("redis address: %w", err)
+		}
+		o.ContextTimeoutEnabled, o.MaintNotificationsConfig = true, quiet
+		if password != "" {
+			o.Password = password
+		}
+		return redis.NewClient(o), nil
+	case "+cluster":
+		o, err := redis.ParseClusterURL(url)
+		if err != nil {
+			return nil, fmt.Errorf("redis cluster address: %w", err)
+		}
+		o.ContextTimeoutEnabled, o.MaintNotificationsConfig = true, quiet
+		if password != "" {
+			o.Password = password
+		}
+		return redis.NewClusterClient(o), nil
+	case "+sentinel":
+		o, err := redis.ParseFailoverURL(url)
+		if err != nil {
+			return nil, fmt.Errorf("redis sentinel address: %w", err)
+		}
+		o.ContextTimeoutEnabled = true
+		if password != "" {
+			o.Password = password
+		}
+		return redis.NewFailoverClient(o), nil
+	default:
+		return nil, fmt.Errorf("redis address: scheme %q is not redis, rediss, or one of them with +cluster or +sentinel", scheme)
+	}
+}
+
+// check asks for the eviction policy by INFO, which least-privilege users may call where CONFIG is barred.
+func (s *Store) check(ctx context.Context) error {
+	info, err := s.client.Info(ctx, "memory").Result()
+	if err != nil {
+		return fmt.Errorf("%w: info: %w", ErrUnavailable, err)
+	}
+	for line := range strings.Lines(info) {
+		if policy, ok := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:"); ok && policy != "noeviction" {
+			return fmt.Errorf("%w, not %s", ErrEviction, policy)
+		}
+	}
+	return nil
+}
+
+// Close closes the connections.
+func (s *Store) Close() error { return s.client.Close() }
+
+// Ping asks Redis for a sign of life. The error wraps ErrUnavailable.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.client.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("%w: ping: %w", ErrUnavailable, err)
+	}
+	return nil
+}
+
+// key names one key of a tenant.
+func key(t Tenant, name string) string { return "w:{" + t.ID + "}:" + name }
+
+// checkID refuses ids that could leave their key or their hash tag.
+func checkID(what, id string) error {
+	if id == "" || len(id) > maxID || strings.ContainsAny(id, "{}") {
+		return fmt.Errorf("%w: %s %q", admit.ErrInvalid, what, id)
+	}
+	return nil
+}
+
+// at is the test clock's argument: empty in production.
+func (s *Store) at() string {
+	if s.opts.ScriptClock == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d", s.opts.ScriptClock().UnixMicro())
+}
+
+func millis(d time.Duration) int64 { return d.Milliseconds() }
