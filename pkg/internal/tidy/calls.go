@@ -16,8 +16,9 @@ type ban struct {
 
 // bans is the table of calls that have a better replacement here.
 func bans() []ban {
-	edge := []string{"pkg/cmd", "pkg/embedded", "pkg/testkit", "loadtest"}
-	tool := []string{"pkg/cmd", "loadtest/cmd", "loadtest/e2e"}
+	// pkg/instance is the inside of `weir up`: a tool's edge, never linked by a service.
+	edge := []string{"pkg/cmd", "pkg/instance", "pkg/embedded", "pkg/testkit", "loadtest"}
+	tool := []string{"pkg/cmd", "loadtest"}
 	clock := "time enters at the edge: take a time.Time value, or func() time.Time from main"
 	return []ban{
 		{"time", "Now", edge, true, clock},

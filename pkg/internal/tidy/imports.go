@@ -25,7 +25,7 @@ func importBans() []importBan {
 		// Drivers and their owners.
 		{except: []string{"pkg/bus", "pkg/embedded", "pkg/testkit"}, target: "github.com/twmb/franz-go", reason: "the Kafka client belongs to pkg/bus: use its Producer, Consumer, readers"},
 		{except: []string{"pkg/embedded", "pkg/testkit"}, target: "github.com/twmb/franz-go/pkg/kfake", reason: "nothing outside the embedded parts and test kits knows of kfake"},
-		{except: []string{"pkg/outbox", "pkg/pgstore", "pkg/migrate", "pkg/embedded", "pkg/testkit"}, target: "github.com/jackc/pgx", reason: "Postgres belongs to pkg/outbox, pkg/pgstore and pkg/migrate"},
+		{except: []string{"pkg/outbox", "pkg/pgstore", "pkg/migrate", "pkg/instance", "pkg/embedded", "pkg/testkit"}, target: "github.com/jackc/pgx", reason: "Postgres belongs to pkg/outbox, pkg/pgstore and pkg/migrate (pkg/instance opens it for `weir init`)"},
 		{except: []string{"pkg/budgetstore", "pkg/testkit"}, target: "github.com/redis/go-redis", reason: "Redis belongs to pkg/budgetstore: its scripts are the only writers"},
 		{except: []string{"pkg/clickhouse"}, target: "github.com/ClickHouse/clickhouse-go", reason: "ClickHouse belongs to pkg/clickhouse"},
 		{except: []string{"pkg/embedded"}, target: "github.com/ebitengine/purego", reason: "only the embedded engine loads a shared library"},
@@ -46,7 +46,8 @@ func importBans() []importBan {
 		{folders: []string{"pkg", "services"}, target: "loadtest", tests: true, reason: "nobody imports the load tests"},
 		{folders: services, target: "pkg/testkit", reason: "test kits are for tests"},
 		{folders: services, target: "pkg/embedded", reason: "a service never knows whether a part is embedded"},
-		{except: []string{"pkg/cmd/weir", "pkg/embedded", "pkg/testkit", "loadtest"}, target: "pkg/embedded", reason: "a service never knows whether a part is embedded"},
+		{folders: services, target: "pkg/instance", reason: "a service never knows how it was started"},
+		{except: []string{"pkg/cmd/weir", "pkg/instance", "pkg/embedded", "pkg/testkit", "loadtest"}, target: "pkg/embedded", reason: "a service never knows whether a part is embedded"},
 
 		// The auditor recomputes on its own: sharing the code it checks would hide that code's faults.
 		{folders: []string{"pkg/audit"}, target: "pkg/domain/pricing", tests: true, reason: "the auditor must not check pricing with pricing"},
@@ -152,7 +153,7 @@ func linkBans() []linkBan {
 		{"breaker", []string{redis, pgx, clickhouse}, "the breaker derives everything from topics"},
 	}
 	for i := range bans {
-		bans[i].targets = append(bans[i].targets, kfake, "github.com/ebitengine/purego", "github.com/spf13/cobra", "testing", module+"pkg/embedded", module+"pkg/testkit")
+		bans[i].targets = append(bans[i].targets, kfake, "github.com/ebitengine/purego", "github.com/spf13/cobra", "testing", module+"pkg/embedded", module+"pkg/instance", module+"pkg/testkit")
 	}
 	return bans
 }
