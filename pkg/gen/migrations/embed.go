@@ -11,4 +11,6 @@ import "embed"
 var Postgres embed.FS
 
 // ClickHouse holds clickhouse/*.sql.
+//
+//go:embed clickhouse/*.sql
 var ClickHouse embed.FS
