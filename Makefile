@@ -2,6 +2,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
+.NOTPARALLEL:
 
 SERVICES := admission outbox-relay cost-attributor budget-aggregator breaker
 MODULES  := pkg services loadtest
