@@ -4,49 +4,23 @@ package outbox_test
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/weir-project/weir/pkg/embedded/part"
-	"github.com/weir-project/weir/pkg/embedded/postgres"
 	"github.com/weir-project/weir/pkg/gen/migrations"
 	"github.com/weir-project/weir/pkg/migrate"
 	"github.com/weir-project/weir/pkg/outbox"
+	"github.com/weir-project/weir/pkg/testkit"
 )
-
-// serverURL is the one cluster of this package's tests, in which every test makes databases of its own.
-var serverURL string
-
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "outbox-test")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	p, err := postgres.Start(context.Background(), postgres.Config{Config: part.Config{Dir: dir}, BinDir: "/usr/lib/postgresql/15/bin", NoSync: true})
-	if err != nil {
-		panic(err)
-	}
-	defer func() { _ = p.Stop(part.DefaultGrace) }()
-	serverURL = p.Address
-	return m.Run()
-}
 
 // database makes a migrated database and returns its URL.
 func database(t testing.TB) string {
 	t.Helper()
-	name := fmt.Sprintf("t%d", time.Now().UnixNano())
-	exec(t, connect(t, serverURL), "CREATE DATABASE "+name)
-	url := strings.Replace(serverURL, "/"+postgres.Database+"?", "/"+name+"?", 1)
+	url := testkit.Postgres(t)
 	files, err := fs.Sub(migrations.Postgres, "postgres")
 	if err != nil {
 		t.Fatal(err)

@@ -6,11 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,43 +16,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/weir-project/weir/pkg/bus"
-	"github.com/weir-project/weir/pkg/embedded/kafka"
 	"github.com/weir-project/weir/pkg/embedded/part"
-	"github.com/weir-project/weir/pkg/embedded/postgres"
 	"github.com/weir-project/weir/pkg/gen/migrations"
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/migrate"
 	"github.com/weir-project/weir/pkg/outbox"
+	"github.com/weir-project/weir/pkg/testkit"
 )
-
-// serverURL is the one Postgres of this package's tests, in which every test makes a database of its own.
-var serverURL string
-
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "outbox-relay-test")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	p, err := postgres.Start(context.Background(), postgres.Config{Config: part.Config{Dir: dir}, BinDir: "/usr/lib/postgresql/15/bin", NoSync: true})
-	if err != nil {
-		panic(err)
-	}
-	defer func() { _ = p.Stop(part.DefaultGrace) }()
-	serverURL = p.Address
-	return m.Run()
-}
 
 func database(t testing.TB) string {
 	t.Helper()
-	admin := connect(t, serverURL)
-	name := fmt.Sprintf("t%d", time.Now().UnixNano())
-	if _, err := admin.Exec(t.Context(), "CREATE DATABASE "+name); err != nil {
-		t.Fatal(err)
-	}
-	url := strings.Replace(serverURL, "/"+postgres.Database+"?", "/"+name+"?", 1)
+	url := testkit.Postgres(t)
 	files, err := fs.Sub(migrations.Postgres, "postgres")
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +63,6 @@ func newBroker(t testing.TB) *broker {
 	}
 	b := &broker{t: t, dir: t.TempDir(), port: port}
 	b.start()
-	t.Cleanup(b.stop)
 	admin, err := b.conn("admin").Admin()
 	if err != nil {
 		t.Fatal(err)
@@ -106,19 +76,10 @@ func newBroker(t testing.TB) *broker {
 
 func (b *broker) start() {
 	b.t.Helper()
-	cluster, err := kafka.NewCluster(io.Discard, kfake.Ports(b.port), kfake.DataDir(b.dir), kfake.SyncWrites())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.cluster = cluster
+	_, b.cluster = testkit.KafkaCluster(b.t, kfake.Ports(b.port), kfake.DataDir(b.dir), kfake.SyncWrites())
 }
 
-func (b *broker) stop() {
-	if b.cluster != nil {
-		b.cluster.Close()
-		b.cluster = nil
-	}
-}
+func (b *broker) stop() { b.cluster.Close() }
 
 func (b *broker) url() string { return fmt.Sprintf("kafka://127.0.0.1:%d", b.port) }
 
