@@ -120,6 +120,15 @@ func (s *Store) ReadyTenant(ctx context.Context, tenant string, epoch int64) err
 	return nil
 }
 
+// HasTenantStates reports whether Redis must hold the counters of any tenant.
+func (s *Store) HasTenantStates(ctx context.Context) (bool, error) {
+	var any bool
+	if err := s.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM tenant_states WHERE ready)").Scan(&any); err != nil {
+		return false, fmt.Errorf("pgstore: tenant states: %w", err)
+	}
+	return any, nil
+}
+
 // Prune removes up to limit reservations and executions each that are older than their retention; the number is what
 // was removed. A reservation id that is gone may be used again (design.md I11).
 func (s *Store) Prune(ctx context.Context, reservations, executions time.Time, limit int) (int64, error) {

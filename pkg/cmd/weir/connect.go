@@ -40,14 +40,14 @@ func (a *app) kafka(ctx context.Context) (*bus.Conn, error) {
 	}
 	addr, err := bus.ParseAddress(text)
 	if err != nil {
-		return nil, usage("%w", err)
+		return nil, misuse("%w", err)
 	}
 	conn, err := bus.Connect(bus.Options{
 		Address: addr, ClientID: "weir", Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 		Metrics: prometheus.NewRegistry(), Now: time.Now,
 	})
 	if err != nil {
-		return nil, usage("%w", err)
+		return nil, misuse("%w", err)
 	}
 	admin, err := conn.Admin()
 	if err != nil {

@@ -132,7 +132,7 @@ func findDeadLetter(ctx context.Context, conn *bus.Conn, ref string) (bus.Record
 	partition, err1 := strconv.ParseInt(p, 10, 32)
 	offset, err2 := strconv.ParseInt(o, 10, 64)
 	if !ok || err1 != nil || err2 != nil || partition < 0 || offset < 0 || int(partition) >= topics.UsageDeadletter.Partitions() {
-		return bus.Record{}, usage("%q is no reference: give partition:offset as `weir dlq list` prints it", ref)
+		return bus.Record{}, misuse("%q is no reference: give partition:offset as `weir dlq list` prints it", ref)
 	}
 	var found *bus.Record
 	err := conn.ReadPartition(ctx, topics.UsageDeadletter, int32(partition), offset, offset+1, func(r bus.Record) error {

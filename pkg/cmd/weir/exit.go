@@ -29,8 +29,8 @@ func (e codedError) Unwrap() error { return e.err }
 // no is the answer no, with the reason printed.
 func no(format string, args ...any) error { return codedError{exitNo, fmt.Errorf(format, args...)} }
 
-// usage is a mistake of the caller.
-func usage(format string, args ...any) error {
+// misuse is a mistake of the caller.
+func misuse(format string, args ...any) error {
 	return codedError{exitUsage, fmt.Errorf(format, args...)}
 }
 

@@ -27,7 +27,7 @@ func (a *app) keysCmd() *cobra.Command {
 		Use: "create --tenant T", Short: "Make a key and show it once", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(tenants) == 0 {
-				return usage("keys create needs --tenant")
+				return misuse("keys create needs --tenant")
 			}
 			return a.keysCreate(c.Context(), c.OutOrStdout(), tenants, label, time.Now().UTC())
 		},

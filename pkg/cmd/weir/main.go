@@ -57,7 +57,7 @@ Start with:  weir up      then:  weir tenants apply FILE,  weir prices import FI
 	root.PersistentFlags().StringVar(&a.dir, "dir", envOr("WEIR_DIR", ".weir"), "folder of the instance")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%w (see --help)", err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse("%w (see --help)", err) })
 	root.AddCommand(
 		a.upCmd(), a.downCmd(), a.statusCmd(), a.envCmd(), a.initCmd(),
 		a.tenantsCmd(), a.keysCmd(), a.pricesCmd(), a.priceCmd(),
@@ -73,7 +73,7 @@ func wrapArgs(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
-				return usage("%w (see `%s --help`)", err, c.CommandPath())
+				return misuse("%w (see `%s --help`)", err, c.CommandPath())
 			}
 			return nil
 		}

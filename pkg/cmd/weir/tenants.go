@@ -47,11 +47,11 @@ type tenantChange struct {
 func (a *app) tenantsApply(ctx context.Context, out io.Writer, file string, prune bool, now time.Time) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return usage("%w", err)
+		return misuse("%w", err)
 	}
 	parsed, err := tenantsfile.Parse(data)
 	if err != nil {
-		return usage("%s: %w", file, err)
+		return misuse("%s: %w", file, err)
 	}
 	conn, err := a.kafka(ctx)
 	if err != nil {
@@ -84,11 +84,11 @@ func planTenants(f tenantsfile.File, current *catalog.Tenants, prune bool, now t
 	add := func(h tenant.History, c tenant.Contract, what string) error {
 		next, err := h.With(c)
 		if err != nil {
-			return usage("%w", err)
+			return misuse("%w", err)
 		}
 		value, err := catalog.EncodeTenant(next)
 		if err != nil {
-			return usage("%w", err)
+			return misuse("%w", err)
 		}
 		changes = append(changes, tenantChange{h.ID, what})
 		records = append(records, bus.NewRecord(topics.CatalogTenants, h.ID, []byte(h.ID), value))

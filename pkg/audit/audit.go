@@ -1,0 +1,144 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/catalog"
+	"github.com/weir-project/weir/pkg/gen/topics"
+)
+
+// LedgerRow is one row of agent_cost_ledger. Costs are decimal strings, "" is NULL.
+type LedgerRow struct {
+	ID, TenantID, Root, Parent, Agent, CostCenter   string
+	Provider, Model, Status, ErrorCode, Kind        string
+	Source, EventID, ResponseID, Reservation        string
+	PriceVersion, MarkupPercent, RawUSD, BilledUSD  string
+	InputTokens, OutputTokens, PostedPeriod, Offset int64
+	Partition                                       int32
+	Timestamp, RecordedAt                           time.Time
+	Meters, Costs                                   map[string]string
+	Flags                                           []string
+}
+
+// WindowRow is one window total, from the topic or from ClickHouse.
+type WindowRow struct {
+	Key                          WindowKey
+	Version                      int64
+	OwnNanos, ExternalNanos      int64
+	RawUSD, BilledUSD            string
+	InputTokens, OutputTokens    int64
+	Entries, Unpriced, Estimated int64
+}
+
+// WindowKey names a window total: scope is TENANT or EXECUTION, kind MINUTE, HOUR, DAY, MONTH or EXECUTION.
+type WindowKey struct {
+	Tenant, Scope, ScopeID, Kind string
+	Window                       int64
+}
+
+func (k WindowKey) String() string {
+	return fmt.Sprintf("%s %s %s %s %d", k.Tenant, k.Scope, k.ScopeID, k.Kind, k.Window)
+}
+
+// Books reads ClickHouse.
+type Books interface {
+	// LedgerRows calls fn for every row, in any order.
+	LedgerRows(ctx context.Context, fn func(LedgerRow) error) error
+	// Windows calls fn for the latest version of every window.
+	Windows(ctx context.Context, fn func(WindowRow) error) error
+}
+
+// Counters are a tenant's dollars in Redis. Own is settled and held, Held what open holds may still give back.
+type Counters struct {
+	Known                              bool
+	DayLabel, MonthLabel               int32
+	DayOwn, DayHeld, DayExternal       int64
+	MonthOwn, MonthHeld, MonthExternal int64
+}
+
+// ExecutionCounters are a root execution's dollars in Redis.
+type ExecutionCounters struct {
+	Known               bool
+	Own, Held, External int64
+}
+
+// Budgets reads Redis.
+type Budgets interface {
+	// Tenant reads the counters of a tenant; the time zone is that of its budget calendar.
+	Tenant(ctx context.Context, tenant string, zone *time.Location) (Counters, error)
+	// Execution reads the counters of a root execution.
+	Execution(ctx context.Context, tenant, root string) (ExecutionCounters, error)
+}
+
+// Sources is what an audit reads. Only Log is trusted.
+type Sources struct {
+	Log     *bus.Conn
+	Books   Books
+	Budgets Budgets
+}
+
+// Run audits everything once. A difference is in the report; an error is a source that could not be read.
+func Run(ctx context.Context, s Sources) (Report, error) {
+	var r Report
+	zones, err := readZones(ctx, s.Log)
+	if err != nil {
+		return r, err
+	}
+	j, err := readJournal(ctx, s.Log, &r)
+	if err != nil {
+		return r, err
+	}
+	if r.Entries == 0 {
+		r.differ("journal", topics.LedgerEntries.Name(), "at least one entry", "an empty log")
+	}
+	if err := checkEvents(ctx, s.Log, j, &r); err != nil {
+		return r, err
+	}
+	checkEntries(j, zones, &r)
+	if err := checkLedger(ctx, s.Books, j, &r); err != nil {
+		return r, err
+	}
+	expected := foldWindows(j, zones)
+	if err := checkWindowTopic(ctx, s.Log, expected, &r); err != nil {
+		return r, err
+	}
+	if err := checkWindowTable(ctx, s.Books, expected, &r); err != nil {
+		return r, err
+	}
+	if err := checkBudgets(ctx, s.Budgets, j, zones, expected, &r); err != nil {
+		return r, err
+	}
+	r.finish()
+	return r, nil
+}
+
+// contract is what the auditor needs of a tenant: its calendar.
+type contract struct{ zone *time.Location }
+
+// readZones reads every tenant's time zone from the catalog.
+func readZones(ctx context.Context, log *bus.Conn) (map[string]contract, error) {
+	tenants := catalog.NewTenants(func(string, string, error) {})
+	for p := range int32(topics.CatalogTenants.Partitions()) {
+		if err := log.ReadPartition(ctx, topics.CatalogTenants, p, -1, -1, tenants.Apply); err != nil {
+			return nil, err
+		}
+	}
+	zones := map[string]contract{}
+	for _, id := range tenants.IDs() {
+		h, _ := tenants.History(id)
+		c := h.Versions[len(h.Versions)-1]
+		loc, err := c.Location()
+		if err != nil {
+			return nil, fmt.Errorf("tenant %s: %w", id, err)
+		}
+		zones[id] = contract{loc}
+	}
+	if len(zones) == 0 {
+		return nil, errors.New("the catalog has no tenants")
+	}
+	return zones, nil
+}

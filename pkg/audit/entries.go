@@ -1,0 +1,151 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/gen/weirv1"
+)
+
+// checkEntries recomputes every entry's money from its own lines (I5) and its window keys from its time.
+func checkEntries(j *journal, zones map[string]contract, r *Report) {
+	raw, billed := money.USD{}, money.USD{}
+	for _, e := range j.entries {
+		c, known := zones[e.GetTenantId()]
+		if !known {
+			r.differ("journal", e.GetId(), "a tenant of the catalog", e.GetTenantId())
+			continue
+		}
+		checkKeys(e, c.zone, r)
+		if e.GetKind() == weirv1.EntryKind_ENTRY_KIND_REVERSAL {
+			checkReversal(e, j, r)
+		}
+		if e.RawCostUsd == nil {
+			same(r, "journal", e.GetId()+" (unpriced) external nano-dollars", 0, e.GetExternalNanos())
+			continue
+		}
+		sums, err := recompute(e)
+		if err != nil {
+			r.differ("journal", e.GetId(), "readable money", err.Error())
+			continue
+		}
+		same(r, "journal", e.GetId()+" raw cost", sums.raw.String(), e.GetRawCostUsd())
+		same(r, "journal", e.GetId()+" billed cost", sums.billed.String(), e.GetBilledCostUsd())
+		checkNanos(e, sums, r)
+		raw, billed = raw.Add(sums.raw), billed.Add(sums.billed)
+	}
+	r.RawCostUSD, r.BilledUSD = raw.String(), billed.String()
+}
+
+// sums are an entry's totals, recomputed.
+type sums struct{ raw, billed money.USD }
+
+// recompute multiplies and adds the lines; it fails on the first figure that cannot be read.
+func recompute(e entry) (sums, error) {
+	var s sums
+	markup, err := money.ParsePercent(orZero(e.GetMarkupPercent()))
+	if err != nil {
+		return s, fmt.Errorf("markup: %w", err)
+	}
+	for _, l := range e.GetLines() {
+		quantity, err := money.ParseDecimal(l.GetQuantity())
+		if err != nil {
+			return s, fmt.Errorf("%s quantity: %w", l.GetMeter(), err)
+		}
+		rate, err := money.ParseDecimal(l.GetRateUsd())
+		if err != nil {
+			return s, fmt.Errorf("%s rate: %w", l.GetMeter(), err)
+		}
+		cost := money.Price(quantity, rate)
+		if cost.String() != l.GetRawCostUsd() {
+			return s, fmt.Errorf("%s: %s x %s is %s, not %s", l.GetMeter(), quantity, rate, cost, l.GetRawCostUsd())
+		}
+		marked := money.ApplyMarkup(cost, markup)
+		if marked.String() != l.GetBilledCostUsd() {
+			return s, fmt.Errorf("%s: %s with %s %% is %s, not %s", l.GetMeter(), cost, markup, marked, l.GetBilledCostUsd())
+		}
+		s.raw, s.billed = s.raw.Add(cost), s.billed.Add(marked)
+	}
+	return s, nil
+}
+
+func orZero(s string) string {
+	if s == "" {
+		return "0"
+	}
+	return s
+}
+
+// checkNanos holds own + external against the counted cost, raw or billed as the plan said. A reversal is the negative
+// of what it reverses (checkReversal), and an UNSETTLED entry's own amount is what was held.
+func checkNanos(e entry, s sums, r *Report) {
+	if e.GetKind() == weirv1.EntryKind_ENTRY_KIND_REVERSAL || e.GetKind() == weirv1.EntryKind_ENTRY_KIND_UNSETTLED {
+		return
+	}
+	got := e.GetOwnNanos() + e.GetExternalNanos()
+	rawNanos, err1 := money.CeilNano(s.raw)
+	billedNanos, err2 := money.CeilNano(s.billed)
+	if err1 != nil || err2 != nil || got != int64(rawNanos) && got != int64(billedNanos) {
+		r.differ("journal", e.GetId()+" own + external nano-dollars", fmt.Sprintf("%d or %d", rawNanos, billedNanos), fmt.Sprint(got))
+	}
+}
+
+// checkReversal wants the exact negative of an earlier entry.
+func checkReversal(e entry, j *journal, r *Report) {
+	n, ok := j.byID[e.GetReversesId()]
+	if !ok {
+		r.differ("journal", e.GetId(), "an entry that it reverses", e.GetReversesId())
+		return
+	}
+	o := j.entries[n]
+	same(r, "journal", e.GetId()+" input tokens", -o.GetInputTokens(), e.GetInputTokens())
+	same(r, "journal", e.GetId()+" output tokens", -o.GetOutputTokens(), e.GetOutputTokens())
+	same(r, "journal", e.GetId()+" nano-dollars", -(o.GetOwnNanos() + o.GetExternalNanos()), e.GetOwnNanos()+e.GetExternalNanos())
+	same(r, "journal", e.GetId()+" raw cost", negated(o.RawCostUsd), deref(e.RawCostUsd))
+	same(r, "journal", e.GetId()+" billed cost", negated(o.BilledCostUsd), deref(e.BilledCostUsd))
+	if !slices.Equal(keys(e, time.UTC), keys(o, time.UTC)) {
+		r.differ("journal", e.GetId(), "the windows of the entry that it reverses", "others")
+	}
+}
+
+func negated(s *string) string {
+	if s == nil {
+		return ""
+	}
+	usd, err := money.ParseUSD(*s)
+	if err != nil {
+		return "unreadable " + *s
+	}
+	return usd.Neg().String()
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// keys computes the minute, hour, day and month of an entry from its time, without the window code.
+func keys(e entry, zone *time.Location) []int64 {
+	at := e.GetEventTime().AsTime()
+	local := at.In(zone)
+	unix := at.Unix()
+	return []int64{
+		unix - mod(unix, 60), unix - mod(unix, 3600),
+		int64(local.Year()*10000 + int(local.Month())*100 + local.Day()), int64(local.Year()*100 + int(local.Month())),
+	}
+}
+
+// mod is never negative, so that instants before 1970 round down as well.
+func mod(a, b int64) int64 { return ((a % b) + b) % b }
+
+func checkKeys(e entry, zone *time.Location, r *Report) {
+	want := keys(e, zone)
+	w := e.GetWindows()
+	for i, got := range []int64{w.GetMinute(), w.GetHour(), int64(w.GetDay()), int64(w.GetMonth())} {
+		same(r, "journal", e.GetId()+" "+[]string{"minute", "hour", "day", "month"}[i], want[i], got)
+	}
+}

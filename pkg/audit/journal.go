@@ -1,0 +1,93 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/gen/weirv1"
+)
+
+// position is a place in a topic.
+type position struct {
+	partition int32
+	offset    int64
+}
+
+// entry is a journal entry with the place where it stands.
+type entry struct {
+	*weirv1.LedgerEntry
+	at position
+}
+
+// identity is what makes a usage event one.
+type identity struct{ tenant, source, id string }
+
+// journal is everything that ledger.entries.v1 says, each id once: the first one counts (design.md 6.3).
+type journal struct {
+	entries   []entry
+	byID      map[string]int
+	bySource  map[position]int // place of the source event in usage.events.v1
+	events    map[identity]int
+	responses map[identity]int // (tenant, provider, response id)
+}
+
+func readJournal(ctx context.Context, log *bus.Conn, r *Report) (*journal, error) {
+	j := &journal{byID: map[string]int{}, bySource: map[position]int{}, events: map[identity]int{}, responses: map[identity]int{}}
+	for p := range int32(topics.LedgerEntries.Partitions()) {
+		err := log.ReadPartition(ctx, topics.LedgerEntries, p, -1, -1, func(rec bus.Record) error {
+			j.add(rec, r)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	r.Entries = int64(len(j.entries))
+	return j, nil
+}
+
+func (j *journal) add(rec bus.Record, r *Report) {
+	m := new(weirv1.LedgerEntry)
+	where := fmt.Sprintf("offset %d/%d", rec.Partition, rec.Offset)
+	if err := proto.Unmarshal(rec.Value, m); err != nil {
+		r.differ("journal", where, "a LedgerEntry", err.Error())
+		return
+	}
+	if want := bus.PartitionFor([]byte(m.GetTenantId()), topics.LedgerEntries.Partitions()); want != rec.Partition {
+		r.differ("journal", m.GetId(), fmt.Sprintf("partition %d", want), fmt.Sprintf("partition %d", rec.Partition))
+	}
+	if m.GetId() == "" || m.GetTenantId() == "" {
+		r.differ("journal", where, "an id and a tenant", "none")
+		return
+	}
+	if first, seen := j.byID[m.GetId()]; seen {
+		if !sameEntry(j.entries[first].LedgerEntry, m) {
+			r.differ("journal", m.GetId(), "the same content as at its first offset", "other content at "+where)
+		}
+		return
+	}
+	n := len(j.entries)
+	j.entries = append(j.entries, entry{m, position{rec.Partition, rec.Offset}})
+	j.byID[m.GetId()] = n
+	if m.GetKind() != weirv1.EntryKind_ENTRY_KIND_REVERSAL {
+		j.bySource[position{m.GetSourcePartition(), m.GetSourceOffset()}] = n
+		j.events[identity{m.GetTenantId(), m.GetSource(), m.GetEventId()}] = n
+		if m.GetResponseId() != "" {
+			j.responses[identity{m.GetTenantId(), m.GetProvider(), m.GetResponseId()}] = n
+		}
+	}
+}
+
+// sameEntry compares what a late write of a dead owner must have in common with the owner's: everything but the copy of
+// the source event that each of them read.
+func sameEntry(a, b *weirv1.LedgerEntry) bool {
+	x, y := proto.Clone(a).(*weirv1.LedgerEntry), proto.Clone(b).(*weirv1.LedgerEntry)
+	for _, m := range []*weirv1.LedgerEntry{x, y} {
+		m.SourcePartition, m.SourceOffset, m.RecordedAt = 0, 0, nil
+	}
+	return proto.Equal(x, y)
+}

@@ -1,0 +1,65 @@
+package audit
+
+import (
+	"fmt"
+	"sort"
+)
+
+// maxDifferences bounds a report; the rest is counted.
+const maxDifferences = 1000
+
+// Difference is one place where two sources disagree.
+type Difference struct {
+	// Where is the store: log, journal, ledger, windows topic, windows table, redis.
+	Where string `json:"where"`
+	// What names the row, window or counter.
+	What string `json:"what"`
+	// Expected is what the log says, Found what stands there.
+	Expected string `json:"expected"`
+	Found    string `json:"found"`
+}
+
+func (d Difference) String() string {
+	return fmt.Sprintf("%s: %s: expected %s, found %s", d.Where, d.What, d.Expected, d.Found)
+}
+
+// Report is the result of one audit.
+type Report struct {
+	Events      int64        `json:"usage_events"`
+	Entries     int64        `json:"journal_entries"`
+	DeadLetters int64        `json:"dead_letters"`
+	Duplicates  int64        `json:"duplicate_events"`
+	LedgerRows  int64        `json:"ledger_rows"`
+	Windows     int64        `json:"windows"`
+	Tenants     int64        `json:"tenants"`
+	Executions  int64        `json:"executions"`
+	RawCostUSD  string       `json:"raw_cost_usd"`
+	BilledUSD   string       `json:"billed_cost_usd"`
+	Differences []Difference `json:"differences"`
+	Unlisted    int64        `json:"differences_not_listed"`
+	OK          bool         `json:"ok"`
+}
+
+// differ adds a difference.
+func (r *Report) differ(where, what, expected, found string) {
+	if len(r.Differences) >= maxDifferences {
+		r.Unlisted++
+		return
+	}
+	r.Differences = append(r.Differences, Difference{where, what, expected, found})
+}
+
+// same adds a difference unless the two are equal.
+func same[T comparable](r *Report, where, what string, expected, found T) {
+	if expected != found {
+		r.differ(where, what, fmt.Sprint(expected), fmt.Sprint(found))
+	}
+}
+
+func (r *Report) finish() {
+	sort.SliceStable(r.Differences, func(i, j int) bool {
+		a, b := r.Differences[i], r.Differences[j]
+		return a.Where < b.Where || a.Where == b.Where && a.What < b.What
+	})
+	r.OK = len(r.Differences) == 0
+}

@@ -1,0 +1,152 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/gen/weirv1"
+)
+
+// total is what the journal says a window holds.
+type total struct {
+	own, external, input, output, entries, unpriced, estimated int64
+	raw, billed                                                money.USD
+}
+
+// foldWindows adds every entry to its minute, hour, day, month and execution.
+func foldWindows(j *journal, zones map[string]contract) map[WindowKey]*total {
+	all := map[WindowKey]*total{}
+	for _, e := range j.entries {
+		c, known := zones[e.GetTenantId()]
+		if !known {
+			continue // reported by checkEntries
+		}
+		k := keys(e, c.zone)
+		for i, kind := range []string{"MINUTE", "HOUR", "DAY", "MONTH"} {
+			add(all, WindowKey{e.GetTenantId(), "TENANT", "", kind, k[i]}, e)
+		}
+		if root := e.GetLineage().GetRootExecutionId(); root != "" {
+			add(all, WindowKey{e.GetTenantId(), "EXECUTION", root, "EXECUTION", 0}, e)
+		}
+	}
+	return all
+}
+
+func add(all map[WindowKey]*total, key WindowKey, e entry) {
+	t := all[key]
+	if t == nil {
+		t = &total{}
+		all[key] = t
+	}
+	sign := int64(1)
+	if e.GetKind() == weirv1.EntryKind_ENTRY_KIND_REVERSAL {
+		sign = -1
+	}
+	t.own += e.GetOwnNanos()
+	t.external += e.GetExternalNanos()
+	t.input += e.GetInputTokens()
+	t.output += e.GetOutputTokens()
+	t.entries++
+	if e.RawCostUsd == nil {
+		t.unpriced += sign
+	} else {
+		// Unreadable money is reported by checkEntries.
+		raw, _ := money.ParseUSD(e.GetRawCostUsd())
+		billed, _ := money.ParseUSD(e.GetBilledCostUsd())
+		t.raw, t.billed = t.raw.Add(raw), t.billed.Add(billed)
+	}
+	for _, f := range e.GetFlags() {
+		if f == "estimated" {
+			t.estimated += sign
+		}
+	}
+}
+
+// checkWindowTopic compares the highest version of each key in budget.windows.v1.
+func checkWindowTopic(ctx context.Context, log *bus.Conn, want map[WindowKey]*total, r *Report) error {
+	latest := map[WindowKey]WindowRow{}
+	for p := range int32(topics.BudgetWindows.Partitions()) {
+		err := log.ReadPartition(ctx, topics.BudgetWindows, p, -1, -1, func(rec bus.Record) error {
+			if rec.Value == nil {
+				return nil
+			}
+			m := new(weirv1.WindowTotal)
+			if err := proto.Unmarshal(rec.Value, m); err != nil {
+				r.differ("windows topic", fmt.Sprintf("%d/%d", rec.Partition, rec.Offset), "a WindowTotal", err.Error())
+				return nil
+			}
+			row := windowRow(m)
+			if old, ok := latest[row.Key]; !ok || row.Version > old.Version {
+				latest[row.Key] = row
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	r.Windows = int64(len(latest))
+	compareWindows("windows topic", want, latest, r)
+	return nil
+}
+
+func windowRow(m *weirv1.WindowTotal) WindowRow {
+	scope := map[weirv1.ScopeKind]string{weirv1.ScopeKind_SCOPE_KIND_TENANT: "TENANT", weirv1.ScopeKind_SCOPE_KIND_EXECUTION: "EXECUTION"}[m.GetScopeKind()]
+	kind := map[weirv1.WindowKind]string{
+		weirv1.WindowKind_WINDOW_KIND_MINUTE: "MINUTE", weirv1.WindowKind_WINDOW_KIND_HOUR: "HOUR", weirv1.WindowKind_WINDOW_KIND_DAY: "DAY",
+		weirv1.WindowKind_WINDOW_KIND_MONTH: "MONTH", weirv1.WindowKind_WINDOW_KIND_EXECUTION: "EXECUTION",
+	}[m.GetKind()]
+	return WindowRow{
+		Key:     WindowKey{m.GetTenantId(), scope, m.GetScopeId(), kind, m.GetWindow()},
+		Version: m.GetVersion(), OwnNanos: m.GetOwnNanos(), ExternalNanos: m.GetExternalNanos(), RawUSD: m.GetRawCostUsd(),
+		BilledUSD: m.GetBilledCostUsd(), InputTokens: m.GetInputTokens(), OutputTokens: m.GetOutputTokens(), Entries: m.GetEntries(),
+		Unpriced: m.GetUnpricedEntries(), Estimated: m.GetEstimatedEntries(),
+	}
+}
+
+// checkWindowTable compares ClickHouse's latest versions.
+func checkWindowTable(ctx context.Context, books Books, want map[WindowKey]*total, r *Report) error {
+	latest := map[WindowKey]WindowRow{}
+	err := books.Windows(ctx, func(row WindowRow) error {
+		if _, twice := latest[row.Key]; twice {
+			r.differ("windows table", row.Key.String(), "one latest version", "two")
+		}
+		latest[row.Key] = row
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read the windows: %w", err)
+	}
+	compareWindows("windows table", want, latest, r)
+	return nil
+}
+
+func compareWindows(where string, want map[WindowKey]*total, got map[WindowKey]WindowRow, r *Report) {
+	for key, w := range want {
+		g, ok := got[key]
+		if !ok {
+			r.differ(where, key.String(), fmt.Sprintf("raw cost %s, %d entries", w.raw, w.entries), "nothing")
+			continue
+		}
+		what := key.String() + " "
+		same(r, where, what+"own nano-dollars", w.own, g.OwnNanos)
+		same(r, where, what+"external nano-dollars", w.external, g.ExternalNanos)
+		same(r, where, what+"raw cost", w.raw.String(), plain(orZero(g.RawUSD)))
+		same(r, where, what+"billed cost", w.billed.String(), plain(orZero(g.BilledUSD)))
+		same(r, where, what+"input tokens", w.input, g.InputTokens)
+		same(r, where, what+"output tokens", w.output, g.OutputTokens)
+		same(r, where, what+"entries", w.entries, g.Entries)
+		same(r, where, what+"unpriced entries", w.unpriced, g.Unpriced)
+		same(r, where, what+"estimated entries", w.estimated, g.Estimated)
+	}
+	for key, g := range got {
+		if _, ok := want[key]; !ok {
+			r.differ(where, key.String(), "nothing: the journal has no entry in it", fmt.Sprintf("raw cost %s, %d entries", g.RawUSD, g.Entries))
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package instance
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weir-project/weir/pkg/budgetstore"
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/gen/migrations"
+	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/migrate"
+	"github.com/weir-project/weir/pkg/pgstore"
+)
+
+// initWithin bounds the whole of initialise.
+const initWithin = 2 * time.Minute
+
+// initialise brings the parts that are ours up to date, and checks those that are the user's own: nothing is ever
+// created silently there (`weir init` does it on request).
+func (c Config) initialise(ctx context.Context, s State) error {
+	ctx, cancel := context.WithTimeout(ctx, initWithin)
+	defer cancel()
+	for _, step := range []struct {
+		part  string
+		ours  func(context.Context, string) error
+		check func(context.Context, string) error
+	}{
+		{"kafka", func(ctx context.Context, address string) error { return InitKafka(ctx, address, 1) }, CheckKafka},
+		{"postgres", InitPostgres, CheckPostgres},
+		{"clickhouse", InitClickHouse, CheckClickHouse},
+	} {
+		p, ok := s.Part(step.part)
+		if !ok {
+			return fmt.Errorf("the instance has no %s", step.part)
+		}
+		run := step.check
+		if p.Ours() {
+			run = step.ours
+		}
+		if err := run(ctx, p.Address); err != nil {
+			return fmt.Errorf("%s: %w", step.part, err)
+		}
+	}
+	pg, _ := s.Part("postgres")
+	rd, _ := s.Part("redis")
+	return InitEpoch(ctx, pg.Address, rd.Address)
+}
+
+// admin connects to Kafka for administration.
+func admin(address string) (*bus.Admin, error) {
+	addr, err := bus.ParseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := bus.Connect(bus.Options{
+		Address: addr, ClientID: "weir-init", Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return conn.Admin()
+}
+
+// InitKafka creates the topics that are missing and checks them all.
+func InitKafka(ctx context.Context, address string, replication int) error {
+	a, err := admin(address)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	if err := a.EnsureTopics(ctx, topics.All, replication); err != nil {
+		return err
+	}
+	return a.CheckTopics(ctx, topics.All)
+}
+
+// CheckKafka reports topics that are missing or otherwise declared.
+func CheckKafka(ctx context.Context, address string) error {
+	a, err := admin(address)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	if err := a.CheckTopics(ctx, topics.All); err != nil {
+		return fmt.Errorf("%w (create them with `weir init`, or print what is needed with `weir init --print`)", err)
+	}
+	return nil
+}
+
+// InitPostgres applies the migrations that are missing.
+func InitPostgres(ctx context.Context, address string) error {
+	conn, err := pgx.Connect(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	_, err = migrate.Postgres(ctx, conn, migrations.Postgres)
+	return err
+}
+
+// CheckPostgres reports missing tables.
+func CheckPostgres(ctx context.Context, address string) error {
+	pg, err := pgstore.Open(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer pg.Close()
+	return pg.Ping(ctx)
+}
+
+// InitEpoch gives Postgres and Redis the same random epoch where neither has one. ErrLost if Postgres remembers
+// counters that Redis no longer has: admission would refuse every reservation, so starting is refused first.
+func InitEpoch(ctx context.Context, postgres, redis string) error {
+	pg, err := pgstore.Open(ctx, postgres)
+	if err != nil {
+		return fmt.Errorf("postgres: %w", err)
+	}
+	defer pg.Close()
+	rd, err := budgetstore.Open(ctx, redis, budgetstore.Options{})
+	if err != nil {
+		return fmt.Errorf("redis: %w", err)
+	}
+	defer func() { _ = rd.Close() }()
+	remembered, known, err := pg.Epoch(ctx)
+	if err != nil {
+		return err
+	}
+	held, err := rd.Epoch(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case known && held == remembered:
+		return nil
+	case known && held != 0:
+		return fmt.Errorf("%w: Redis holds the counters of another Weir (epoch %d, Postgres says %d)", ErrLost, held, remembered)
+	case !known && held != 0:
+		return fmt.Errorf("%w: Redis holds counters (epoch %d) that this Postgres knows nothing of", ErrLost, held)
+	case known:
+		if used, err := pg.HasTenantStates(ctx); err != nil || used {
+			return errors.Join(err, fmt.Errorf("%w: Redis is empty, but Postgres says that it held the counters of tenants; "+
+				"restore Redis' data, for a fresh budget would let tenants spend twice", ErrLost))
+		}
+	default:
+		n, err := rand.Int(rand.Reader, big.NewInt(1<<52-1))
+		if err != nil {
+			return fmt.Errorf("random epoch: %w", err)
+		}
+		if remembered, err = pg.InitEpoch(ctx, n.Int64()+1); err != nil {
+			return err
+		}
+	}
+	if held, err = rd.InitEpoch(ctx, remembered); err != nil || held != remembered {
+		return errors.Join(err, fmt.Errorf("%w: Redis took epoch %d instead of %d", ErrLost, held, remembered))
+	}
+	return nil
+}
