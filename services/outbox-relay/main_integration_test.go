@@ -24,9 +24,10 @@ import (
 	"github.com/weir-project/weir/pkg/testkit"
 )
 
-func database(t testing.TB) string {
+func database(t testing.TB) string { return migrated(t, testkit.Postgres(t)) }
+
+func migrated(t testing.TB, url string) string {
 	t.Helper()
-	url := testkit.Postgres(t)
 	files, err := fs.Sub(migrations.Postgres, "postgres")
 	if err != nil {
 		t.Fatal(err)

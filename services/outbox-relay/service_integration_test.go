@@ -10,12 +10,16 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weir-project/weir/pkg/embedded/part"
 	"github.com/weir-project/weir/pkg/obs"
 	"github.com/weir-project/weir/pkg/outbox"
+	"github.com/weir-project/weir/pkg/testkit"
 )
 
 // running is a whole service in this process.
@@ -221,6 +225,46 @@ func TestParkedRowsDoNotBlock(t *testing.T) {
 	}
 	if firsts, total := b.published(); total != 2 || len(firsts["acme"]) != 2 {
 		t.Fatalf("%d records: %v", total, firsts)
+	}
+}
+
+// TestPostgresKilled: the server is killed in the middle and comes back with what it had acknowledged; the relay
+// reconnects by itself and publishes the rest.
+func TestPostgresKilled(t *testing.T) {
+	dir, b := t.TempDir(), newBroker(t)
+	server := testkit.PostgresServer(t, part.Config{Dir: dir})
+	address, err := url.Parse(server.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(address.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := connect(t, migrated(t, server.Address))
+	r := startService(t, testConfig(server.Address, b.url()))
+	for n := range int64(50) {
+		write(t, w, event("acme", n+1))
+	}
+	until(t, "some published", func() bool { return r.metric(`weir_outbox_published_total{topic="usage.events.v1"}`) != "" })
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the loss is noticed", func() bool { return r.metric("weir_outbox_leader") == "0" })
+	testkit.PostgresServer(t, part.Config{Dir: dir, Port: port})
+	write(t, connect(t, server.Address), event("acme", 51))
+	until(t, "the rest published", func() bool { return backlog(t, server.Address) == 0 })
+	if err := r.shutdown(); err != nil {
+		t.Fatal(err)
+	}
+	firsts, _ := b.published()
+	for i, id := range firsts["acme"] {
+		if id != fmt.Sprint(i+1) {
+			t.Fatalf("place %d has %s", i+1, id)
+		}
+	}
+	if len(firsts["acme"]) != 51 {
+		t.Fatalf("%d published", len(firsts["acme"]))
 	}
 }
 
