@@ -26,10 +26,10 @@ type Migration struct {
 
 func (m Migration) String() string { return fmt.Sprintf("%04d_%s", m.Version, m.Name) }
 
-// Load reads the *.sql files at the root of files. A gap in the numbers, a number used twice, a missing or an empty
+// Load reads the *.sql files at the root of files, or in its only folder, as an embed.FS has them. A gap in the numbers, a number used twice, a missing or an empty
 // check and a file of another name are errors: each has once meant a migration that silently did not run.
 func Load(files fs.FS) ([]Migration, error) {
-	names, err := fs.Glob(files, "*.sql")
+	files, names, err := list(files)
 	if err != nil {
 		return nil, fmt.Errorf("migrate: list files: %w", err)
 	}
@@ -58,6 +58,22 @@ func Load(files fs.FS) ([]Migration, error) {
 		}
 	}
 	return out, nil
+}
+
+func list(files fs.FS) (fs.FS, []string, error) {
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil || len(names) > 0 {
+		return files, names, err
+	}
+	entries, err := fs.ReadDir(files, ".")
+	if err != nil || len(entries) != 1 || !entries[0].IsDir() {
+		return files, nil, err
+	}
+	if files, err = fs.Sub(files, entries[0].Name()); err != nil {
+		return nil, nil, err
+	}
+	names, err = fs.Glob(files, "*.sql")
+	return files, names, err
 }
 
 func loadFile(files fs.FS, name string, byVersion map[int]Migration) error {

@@ -43,6 +43,17 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
+// TestLoadFolder: an embed.FS keeps the folder's name; two folders are not guessed about.
+func TestLoadFolder(t *testing.T) {
+	got, err := migrate.Load(files("postgres/0001_a.up.sql", "x", "postgres/0001_a.check.sql", "y"))
+	if err != nil || len(got) != 1 || got[0].String() != "0001_a" || got[0].Up != "x" || got[0].Check != "y" {
+		t.Fatalf("%+v %v", got, err)
+	}
+	if _, err := migrate.Load(files("a/0001_a.up.sql", "x", "b/0001_a.check.sql", "y")); err == nil {
+		t.Fatal("two folders were taken")
+	}
+}
+
 // fakeDB records statements and answers selects from a table.
 type fakeDB struct {
 	ran     []string
