@@ -4,7 +4,6 @@ package outbox_test
 
 import (
 	"context"
-	"io/fs"
 	"testing"
 	"time"
 
@@ -21,11 +20,7 @@ import (
 func database(t testing.TB) string {
 	t.Helper()
 	url := testkit.Postgres(t)
-	files, err := fs.Sub(migrations.Postgres, "postgres")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := migrate.Postgres(t.Context(), connect(t, url), files); err != nil {
+	if _, err := migrate.Postgres(t.Context(), connect(t, url), migrations.Postgres); err != nil {
 		t.Fatal(err)
 	}
 	return url

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"testing"
 	"time"
@@ -28,11 +27,7 @@ func database(t testing.TB) string { return migrated(t, testkit.Postgres(t)) }
 
 func migrated(t testing.TB, url string) string {
 	t.Helper()
-	files, err := fs.Sub(migrations.Postgres, "postgres")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := migrate.Postgres(t.Context(), connect(t, url), files); err != nil {
+	if _, err := migrate.Postgres(t.Context(), connect(t, url), migrations.Postgres); err != nil {
 		t.Fatal(err)
 	}
 	return url
