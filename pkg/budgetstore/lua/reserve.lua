@@ -81,11 +81,11 @@ if root ~= '' then
   end
   if revoked == 1 then return refuse(6, 11, 0, 0, 0, 0) end
 end
-if nano > mc then return refuse(3, 7, mlabel, mused, nano, mc) end
-if nano > dc then return refuse(3, 6, label, dused, nano, dc) end
-if nano > nc then return refuse(3, 5, 0, nused, nano, nc) end
-if tin > li then return refuse(3, 2, 0, si, tin, li) end
-if tout > lo then return refuse(3, 3, 0, so, tout, lo) end
+if nano > mc then return refuse(3, 7, mlabel, 0, nano, mc) end
+if nano > dc then return refuse(3, 6, label, 0, nano, dc) end
+if nano > nc then return refuse(3, 5, 0, 0, nano, nc) end
+if tin > li then return refuse(3, 2, 0, 0, tin, li) end
+if tout > lo then return refuse(3, 3, 0, 0, tout, lo) end
 if root ~= '' then
   if depth > xdepth then return refuse(5, 9, 0, depth, 0, xdepth) end
   if xown + xext + nano > xcost or xown + nano > MAX then return refuse(4, 8, 0, xown + xext, nano, xcost) end

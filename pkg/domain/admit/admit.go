@@ -123,7 +123,7 @@ func (a Answer) PercentUsed() int64 { return ladder.Percent(a.DayUsed, a.DayCeil
 
 // Remaining is what is left after this call, by the stated limits (not the
 // caps of soft windows): negative after an overrun, Unlimited - used without
-// a limit.
+// a limit. Concurrency may count leases that ran out since the last reaping.
 type Remaining struct {
 	Minute, Day, Month                               money.Nano
 	Requests, InputTokens, OutputTokens, Concurrency int64

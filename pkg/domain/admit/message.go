@@ -1,0 +1,107 @@
+package admit
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weir-project/weir/pkg/domain/ladder"
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/window"
+)
+
+// ResetsAt is when the window that refused begins anew, in the tenant's
+// calendar: the end of the day or month, or when enough of the sliding minute
+// has passed. Zero for refusals that no window caused.
+func (r Refusal) ResetsAt(loc *time.Location) time.Time {
+	switch {
+	case r.Code != TenantQuotaExceeded:
+		return time.Time{}
+	case r.Limit == LimitDay:
+		return window.DayBounds(r.Window, loc).End
+	case r.Limit == LimitMonth:
+		return window.MonthBounds(r.Window, loc).End
+	default:
+		return r.FreesAt
+	}
+}
+
+// Message is the text for the end user of an admitted call: the mode it is in
+// and the steps of the ladder.
+func Message(rung ladder.Rung, percentUsed int64, t ladder.Thresholds) string {
+	steps := fmt.Sprintf("%d %% of today's budget is used; steps at %d, %d and %d %%", percentUsed, t[0], t[1], t[2])
+	switch rung {
+	case ladder.Normal:
+		return "Normal mode: " + steps + "."
+	case ladder.Caching:
+		return "Caching mode: answers may come from a cache. " + steps + "."
+	case ladder.Saving:
+		return "Saving mode: a cheaper model answers and side effects wait. " + steps + "."
+	case ladder.ReadOnly:
+		return "Read-only mode: searching works, sending and paying do not. " + steps + "."
+	default:
+		return "The budget is used up. " + steps + "."
+	}
+}
+
+// Title is the one-line summary of a problem with this code.
+func (c Code) Title() string {
+	switch c {
+	case RateLimited:
+		return "Too many calls at once; try again later"
+	case UpstreamThrottled:
+		return "The provider is throttling; try again later"
+	case TenantQuotaExceeded:
+		return "The budget is used up; do not retry"
+	case ToolDeferred:
+		return "The side effect waits until the budget allows it"
+	case ReadOnlyMode:
+		return "Only reading is allowed until the budget allows more"
+	case EstimateExceedsLimit:
+		return "The call is larger than its limit and can never fit"
+	case ExecutionBudgetExceeded:
+		return "The execution has used up its budget"
+	case ExecutionDepthExceeded:
+		return "The execution is nested too deeply"
+	case ExecutionRevoked:
+		return "The execution was ended"
+	case Killed:
+		return "Calls are switched off by the operator"
+	case ProviderAccountClosed:
+		return "The provider account is closed"
+	case StoreUnavailable:
+		return "The budget store is away; nothing is admitted"
+	case StoreRecovering:
+		return "The budget store is being rebuilt; nothing is admitted"
+	case UnknownPrice:
+		return "No price is known for the model"
+	case ReservationConflict:
+		return "The reservation id is already used"
+	case ReservationNotFound:
+		return "No such reservation"
+	case ForbiddenTenant:
+		return "The credential may not act for this tenant"
+	case Unauthenticated:
+		return "No valid credential"
+	case InvalidArgument:
+		return "The request is not valid"
+	default:
+		return "Internal error"
+	}
+}
+
+// Detail says which limit refused, with its figures in its own unit.
+func (r Refusal) Detail() string {
+	switch r.Limit {
+	case NoLimit:
+		return r.Code.Title() + "."
+	case LimitMinute, LimitDay, LimitMonth, LimitMaxCost:
+		return fmt.Sprintf("%s: %s USD used and held, %s USD asked, %s USD allowed.",
+			r.Limit, nanoUSD(r.Used), nanoUSD(r.Asked), nanoUSD(r.Ceiling))
+	case LimitMaxDepth:
+		return fmt.Sprintf("%s: depth %d, %d allowed.", r.Limit, r.Used, r.Ceiling)
+	default:
+		return fmt.Sprintf("%s: %d used, %d asked, %d allowed.", r.Limit, r.Used, r.Asked, r.Ceiling)
+	}
+}
+
+func nanoUSD(n int64) string { return money.Nano(n).USD().String() }
