@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -43,17 +44,26 @@ func LoadTokenKey(path string) (TokenKey, error) {
 	if err != nil {
 		return TokenKey{}, fmt.Errorf("identity: token key: %w", err)
 	}
-	block, _ := pem.Decode(raw)
+	k, err := ParseTokenKey(raw)
+	if err != nil {
+		return TokenKey{}, fmt.Errorf("%w (file %s)", err, path)
+	}
+	return k, nil
+}
+
+// ParseTokenKey reads the PEM text of an Ed25519 key in PKCS8.
+func ParseTokenKey(text []byte) (TokenKey, error) {
+	block, _ := pem.Decode(text)
 	if block == nil || block.Type != "PRIVATE KEY" {
-		return TokenKey{}, fmt.Errorf("identity: token key: %s holds no PEM block PRIVATE KEY", path)
+		return TokenKey{}, errors.New("identity: token key: no PEM block PRIVATE KEY")
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return TokenKey{}, fmt.Errorf("identity: token key %s: %w", path, err)
+		return TokenKey{}, fmt.Errorf("identity: token key: %w", err)
 	}
 	private, ok := parsed.(ed25519.PrivateKey)
 	if !ok {
-		return TokenKey{}, fmt.Errorf("identity: token key %s is a %T, need Ed25519", path, parsed)
+		return TokenKey{}, fmt.Errorf("identity: token key is a %T, need Ed25519", parsed)
 	}
 	return fromPrivate(private), nil
 }

@@ -1,0 +1,139 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/catalog"
+	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/gen/weirv1"
+	"github.com/weir-project/weir/pkg/identity"
+)
+
+// catalogs are the current copies of what billing and admission publish for all: every replica follows all of it.
+type catalogs struct {
+	tenants *catalog.Tenants
+	apiKeys *catalog.APIKeys
+	signing *catalog.SigningKeys
+	prices  *catalog.Prices
+	// followers are those of the four, and of the revocations.
+	followers []*bus.Follower
+	ownKey    string
+}
+
+func (s *Service) followCatalogs() {
+	bad := func(topic, key string, err error) {
+		s.metrics.badRecords.WithLabelValues(topic).Inc()
+		s.deps.Log.Error("catalog record refused; the last good value stays", "topic", topic, "key", key, "error", err)
+	}
+	c := &catalogs{tenants: catalog.NewTenants(bad), apiKeys: catalog.NewAPIKeys(bad), signing: catalog.NewSigningKeys(bad),
+		prices: catalog.NewPrices(bad), ownKey: s.cfg.TokenKey.ID}
+	c.followers = []*bus.Follower{
+		s.conn.Follow(topics.CatalogTenants, c.tenants.Apply),
+		s.conn.Follow(topics.CatalogApikeys, c.apiKeys.Apply),
+		s.conn.Follow(topics.ControlKeys, c.signing.Apply),
+		s.conn.Follow(topics.CatalogPrices, c.prices.Apply),
+		s.conn.Follow(topics.ExecutionsRevoked, s.applyRevocation),
+	}
+	s.catalogs = c
+	for _, f := range c.followers {
+		s.observe.AddCatalog(f.Topic().Name(), f.Ready, f.Offsets)
+	}
+}
+
+// loaded reports whether everything needed to judge a request was applied once, the revocations included.
+func (c *catalogs) loaded() bool {
+	for _, f := range c.followers {
+		if !f.Ready() {
+			return false
+		}
+	}
+	_, ok := c.signing.Get(c.ownKey)
+	return ok
+}
+
+// applyRevocation mirrors a revocation into Redis, where every replica's next decision finds it. A tombstone lifts
+// nothing: revocations leave by age, and the execution with them.
+func (s *Service) applyRevocation(r bus.Record) error {
+	if r.Value == nil {
+		return nil
+	}
+	rev := new(weirv1.Revocation)
+	if err := proto.Unmarshal(r.Value, rev); err != nil || rev.GetTenantId() == "" || rev.GetRootExecutionId() == "" {
+		s.metrics.badRecords.WithLabelValues(r.Topic.Name()).Inc()
+		s.deps.Log.Error("revocation refused", "topic", r.Topic.Name(), "partition", r.Partition, "offset", r.Offset, "error", err)
+		return nil
+	}
+	t, err := s.of(rev.GetTenantId())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(s.life, s.cfg.Deadline)
+	defer cancel()
+	return s.onTenant(ctx, t, func() error { return s.counters.Revoke(ctx, t, rev.GetRootExecutionId()) })
+}
+
+// publishKey announces the public half of this replica's token key until Kafka has it. All replicas write the same
+// record; before it is written no token can be verified, so this replica is not ready.
+func (s *Service) publishKey(ctx context.Context) error {
+	key := s.cfg.TokenKey.Record()
+	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(key)
+	if err != nil {
+		return fmt.Errorf("admission: encode signing key: %w", err)
+	}
+	record := bus.NewRecord(topics.ControlKeys, key.GetKeyId(), []byte(key.GetKeyId()), value)
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		try, cancel := context.WithTimeout(ctx, 10*time.Second)
+		err := s.producer.Produce(try, record)
+		cancel()
+		if err == nil {
+			<-ctx.Done()
+			return nil
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		s.deps.Log.Warn("the signing key could not be published yet", "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+// tenantOfClaim maps a JWT's tenant claim: to the tenant that lists it among its identities, else to the tenant of that
+// name.
+func (s *Service) tenantOfClaim(claim string) (string, bool) {
+	if s.catalogs == nil {
+		return "", false
+	}
+	now := s.deps.Now()
+	for _, id := range s.catalogs.tenants.IDs() {
+		if k, ok := s.catalogs.tenants.At(id, now); ok && !k.Removed && slices.Contains(k.Identities, "jwt:"+claim) {
+			return id, true
+		}
+	}
+	_, ok := s.catalogs.tenants.History(claim)
+	return claim, ok
+}
+
+// newJWT makes the verifier of callers' JWTs; nil where none is configured.
+func (s *Service) newJWT() (*identity.JWTVerifier, error) {
+	if s.cfg.JWKSURL == "" {
+		return nil, nil
+	}
+	cfg := s.cfg.JWT
+	cfg.MapTenant = s.tenantOfClaim
+	v, err := identity.NewJWTVerifier(cfg, identity.NewJWKS(s.cfg.JWKSURL, nil))
+	if err != nil {
+		return nil, errors.Join(errors.New("admission: JWT"), err)
+	}
+	return v, nil
+}

@@ -1,0 +1,196 @@
+package admission
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/pricing"
+	"github.com/weir-project/weir/pkg/domain/tenant"
+	"github.com/weir-project/weir/pkg/domain/usage"
+	"github.com/weir-project/weir/pkg/usageevent"
+)
+
+// Statuses of a call.
+const (
+	statusSuccess = "SUCCESS"
+	statusFailed  = "FAILED"
+	statusPartial = "PARTIAL"
+)
+
+// maxRawUsage bounds the provider's object that is passed on as it came. A larger one (a whole response, a stream's
+// chunks) is passed on as the meters it was normalised to, which cost the same.
+const maxRawUsage = 32 << 10
+
+// subject is a reservation to be ended, wherever it was found: its hold, its receipt, or the row of its first end.
+type subject struct {
+	tenant     string
+	id         string
+	reservedAt time.Time
+	epoch      int64
+	held       admit.Estimate
+	call       call
+	rawCall    []byte
+	// direct: the hold is in Redis, of this epoch, so the settle script will apply the amount.
+	direct bool
+}
+
+func (s subject) eventID(kind string) string {
+	return kind + ":" + s.id + ":" + strconv.FormatInt(s.reservedAt.UnixNano(), 10)
+}
+
+// charge is what a settle costs.
+type charge struct {
+	status string
+	// own is what counts against the ceilings, in place of the hold.
+	own admit.Estimate
+	// raw is the list price; nil = unpriced: the amount held is kept.
+	raw *money.USD
+	// estimated: the usage is missing, so the estimate is charged.
+	estimated bool
+	overage   money.USD
+	// usage and meters are what the event says: at most one is set.
+	usage  json.RawMessage
+	meters map[string]money.Decimal
+}
+
+// chargeFor decides what a settle costs, by the price in force when it was reserved.
+func chargeFor(req settleRequest, s subject, book *pricing.Book, contract tenant.Contract) (charge, *Problem) {
+	c := charge{status: req.Status}
+	if c.status == "" {
+		c.status = statusSuccess
+	}
+	u, stated, p := statedUsage(req, s.call.Provider)
+	switch {
+	case p != nil:
+		return charge{}, p
+	case !stated && c.status == statusFailed:
+		zero := money.USD{} // a failed call settles no output cost: nothing was used
+		c.raw = &zero
+		return c, nil
+	case !stated:
+		c.estimated, c.own = true, s.held
+		raw := s.call.EstimateUSD
+		c.raw = &raw
+		return c, nil
+	}
+	c.passOn(req, u)
+	c.own.InputTokens, c.own.OutputTokens = u.InputTokens(), u.OutputTokens()
+	return c.price(req, s, u, book, contract)
+}
+
+// statedUsage reads what the caller says was used; stated is false where it says nothing, or where the provider's
+// object has no usage in it.
+func statedUsage(req settleRequest, provider string) (u usage.Usage, stated bool, p *Problem) {
+	switch {
+	case req.Usage != nil && req.Meters != nil:
+		return u, false, invalid("meters", "Either usage or meters, not both.")
+	case req.Meters != nil:
+		m, err := usage.ParseMeters(req.Meters)
+		if err != nil {
+			return u, false, invalid("meters", "meters: "+err.Error())
+		}
+		return usage.FromMeters(m), true, nil
+	case req.Usage == nil || string(req.Usage) == "null":
+		return u, false, nil
+	}
+	u, err := usage.Normalise(provider, req.API, req.Usage)
+	if err != nil {
+		return u, false, invalid("usage", "usage: "+err.Error())
+	}
+	return u, !u.Missing(), nil
+}
+
+func (c *charge) passOn(req settleRequest, u usage.Usage) {
+	if req.Usage != nil && len(req.Usage) <= maxRawUsage {
+		c.usage = req.Usage
+		return
+	}
+	c.meters = make(map[string]money.Decimal, len(u.Meters))
+	for m, q := range u.Meters {
+		c.meters[string(m)] = q
+	}
+}
+
+func (c charge) price(req settleRequest, s subject, u usage.Usage, book *pricing.Book, contract tenant.Contract) (charge, *Problem) {
+	model := s.call.Model
+	if req.Model != "" {
+		model = req.Model
+	}
+	v, _, err := book.At(s.call.Provider, model, s.reservedAt)
+	var costing pricing.Costing
+	if err == nil {
+		costing, err = pricing.Cost(v, u, pricing.Options{ServiceTier: req.ServiceTier})
+	}
+	switch {
+	case unpriced(err):
+		c.own.Nanos = s.held.Nanos // unpriced is a state: the amount held is kept until a price arrives
+		return c, nil
+	case err != nil:
+		return charge{}, invalid("usage", "usage: "+err.Error())
+	}
+	amount := counted(contract, costing.Total)
+	if c.own.Nanos, err = money.CeilNano(amount); err != nil {
+		return charge{}, invalid("usage", fmt.Sprintf("usage: %v", err))
+	}
+	c.raw = &costing.Total
+	if over := amount.Sub(s.held.Nanos.USD()); over.Sign() > 0 {
+		c.overage = over
+	}
+	return c, nil
+}
+
+// event is the usage event of a settle. kind and outcome say which of the transitions it is; own is what admission adds
+// to its own counters by it, and mode who does.
+func (c charge) event(req settleRequest, s subject, id, outcome, mode string, own money.Nano, now time.Time) usageevent.Event {
+	model := s.call.Model
+	if req.Model != "" {
+		model = req.Model
+	}
+	ev := usageevent.Event{
+		ID: id, Source: usageevent.SourceAdmission, Type: usageevent.TypeUsage, Subject: s.tenant, Time: now.UTC(),
+		Data: usageevent.Data{
+			Provider: s.call.Provider, Model: model, API: req.API, Usage: c.usage, Meters: c.meters, ServiceTier: req.ServiceTier,
+			Status: c.status, ErrorCode: req.ErrorCode, ResponseID: req.ResponseID, Traceparent: req.Traceparent, Tracestate: req.Tracestate,
+		},
+	}
+	s.attribute(&ev)
+	ev.Data.Reservation.Outcome, ev.Data.Reservation.OwnMode, ev.Data.Reservation.OwnNanos = outcome, mode, own
+	return ev
+}
+
+// unsettledEvent is the usage event of a hold whose owner never settled: charged at what it held.
+func (s subject) unsettledEvent(now time.Time) usageevent.Event {
+	ev := usageevent.Event{
+		ID: s.eventID("unsettled"), Source: usageevent.SourceAdmission, Type: usageevent.TypeUnsettled, Subject: s.tenant, Time: now.UTC(),
+		Data: usageevent.Data{Provider: s.call.Provider, Model: s.call.Model},
+	}
+	s.attribute(&ev)
+	r := ev.Data.Reservation
+	r.Outcome, r.OwnMode, r.OwnNanos = usageevent.OutcomeUnsettled, usageevent.OwnModeDirect, s.held.Nanos
+	return ev
+}
+
+// attribute fills in who pays and what was reserved.
+func (s subject) attribute(ev *usageevent.Event) {
+	d := &ev.Data
+	d.RootExecutionID, d.ParentAgentID, d.AgentID, d.CostCenter = s.call.Root, s.call.ParentAgent, s.call.Agent, s.call.CostCenter
+	d.ReservationID = s.id
+	usd := s.call.EstimateUSD
+	d.Reservation = &usageevent.Reservation{ReservedAt: s.reservedAt.UTC(), HeldNanos: s.held.Nanos, Epoch: s.epoch, EstimateUSD: &usd,
+		Estimate: s.call.Meters, PriceVersion: s.call.PriceVersion, Depth: int32(s.call.Depth)}
+}
+
+// fingerprint names what a settle says, whatever becomes of it: the same again is a repeat, other content a conflict.
+func (c charge) fingerprint(req settleRequest, s subject) []byte {
+	ev := c.event(req, s, "", "", "", 0, time.Time{})
+	ev.Data.Reservation = nil
+	if req.Usage != nil {
+		ev.Data.Usage, ev.Data.Meters = req.Usage, nil
+	}
+	sum := usageevent.ContentHash(ev)
+	return sum[:]
+}

@@ -1,0 +1,90 @@
+package admission
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/config"
+	"github.com/weir-project/weir/pkg/identity"
+)
+
+// Config is everything an operator chooses. LoadConfig fills and checks it.
+type Config struct {
+	Kafka    bus.Address
+	Redis    string // client URL
+	Postgres string // client URL
+	HTTP     string // host:port of the API, health and metrics
+
+	LogLevel, LogFormat string
+
+	// Secret signs receipts and usage events; the attributor has the same.
+	Secret identity.Secret
+	// TokenKey signs execution tokens; all replicas share it.
+	TokenKey identity.TokenKey
+
+	// JWKSURL is where the callers' JWT keys are; "" = API keys only.
+	JWKSURL string
+	JWT     identity.JWTConfig
+
+	// MaxLease bounds a lease, and is the lease of a reservation that asks for none.
+	MaxLease time.Duration
+	// Deadline bounds what one request may wait for Redis, and apart from that for Postgres.
+	Deadline time.Duration
+	// ReapInterval is how often each replica looks for leases that ran out.
+	ReapInterval time.Duration
+	// TokenTTL is the life of an execution token.
+	TokenTTL time.Duration
+	// Retention is how long the end of a reservation is remembered in Postgres; after it, its id may be used again.
+	Retention time.Duration
+}
+
+// maxRootAge is the oldest a root execution may be: below the 35 days that its revocation and its events are kept, and
+// the time that its key stays in Redis.
+const maxRootAge = 7 * 24 * time.Hour
+
+// LoadConfig reads flags and environment. run false: exit with code.
+func LoadConfig(args []string, lookup func(string) (string, bool), out, errOut io.Writer) (cfg Config, code int, run bool) {
+	s := config.New("admission", lookup)
+	kafka := s.Address("kafka", "", "Kafka's client URL, e.g. kafka://127.0.0.1:9092")
+	redis := s.Address("redis", "", "Redis' client URL")
+	postgres := s.Address("postgres", "", "Postgres' client URL")
+	http := s.String("http", "127.0.0.1:8080", "address of the API, health and metrics")
+	level := s.String("log-level", "info", "debug, info, warn or error")
+	format := s.String("log-format", "json", "json or text")
+	secret := s.Secret("hmac-secret", "key of receipts and event signatures, shared with the attributor, at least 32 bytes")
+	tokenKey := s.Secret("token-key", "Ed25519 key of execution tokens, PEM PKCS8")
+	jwks := s.String("jwt-jwks-url", "", "key set of callers' JWTs; none: API keys only")
+	issuer := s.String("jwt-issuer", "", "iss that a JWT must have")
+	audience := s.String("jwt-audience", "", "aud that a JWT must have")
+	claim := s.String("jwt-tenant-claim", "tenant", "claim that names the tenant, or the tenants")
+	lease := s.Duration("max-lease", 2*time.Minute, "longest lease of a reservation; longer calls extend")
+	deadline := s.Duration("deadline", time.Second, "what a request may wait for a store, before 503")
+	reap := s.Duration("reap-interval", time.Second, "how often to look for leases that ran out")
+	ttl := s.Duration("token-ttl", time.Hour, "life of an execution token")
+	retention := s.Duration("reservation-retention", 90*24*time.Hour, "how long the end of a reservation is remembered")
+	s.Require("kafka", "redis", "postgres", "http")
+	s.Check(func() (err error) { cfg.Kafka, err = bus.ParseAddress(*kafka); return err })
+	s.Check(func() (err error) { cfg.Secret, err = identity.NewSecret([]byte(secret.Value())); return err })
+	s.Check(func() (err error) { cfg.TokenKey, err = identity.ParseTokenKey([]byte(tokenKey.Value())); return err })
+	s.Check(func() error {
+		if *jwks != "" && (*issuer == "" || *audience == "" || *claim == "") {
+			return errors.New("-jwt-jwks-url needs -jwt-issuer, -jwt-audience and -jwt-tenant-claim")
+		}
+		return nil
+	})
+	s.Check(func() error {
+		if *lease < time.Second || *deadline <= 0 || *reap <= 0 || *ttl < time.Minute || *retention < 24*time.Hour {
+			return errors.New("-max-lease ≥ 1s, -token-ttl ≥ 1m, -reservation-retention ≥ 24h, -deadline and -reap-interval above zero")
+		}
+		return nil
+	})
+	if code, run = s.Load(args, out, errOut); !run {
+		return Config{}, code, false
+	}
+	cfg.Redis, cfg.Postgres, cfg.HTTP, cfg.LogLevel, cfg.LogFormat = *redis, *postgres, *http, *level, *format
+	cfg.JWKSURL, cfg.JWT = *jwks, identity.JWTConfig{Issuer: *issuer, Audience: *audience, TenantClaim: *claim}
+	cfg.MaxLease, cfg.Deadline, cfg.ReapInterval, cfg.TokenTTL, cfg.Retention = *lease, *deadline, *reap, *ttl, *retention
+	return cfg, 0, true
+}

@@ -1,0 +1,263 @@
+package admission
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/ladder"
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/pricing"
+	"github.com/weir-project/weir/pkg/domain/tenant"
+	"github.com/weir-project/weir/pkg/domain/usage"
+	"github.com/weir-project/weir/pkg/identity"
+)
+
+// maxEstimateMeters bounds the meters of one estimate: they travel in the hold (budgetstore.MaxContext).
+const maxEstimateMeters = 16
+
+// minimumHold is what every call holds at least, a millionth of a dollar, so that a zero estimate is no free pass.
+const minimumHold money.Nano = 1000
+
+// call is what was asked at the reservation: kept with the hold, in the receipt and in the row of its end, because what
+// ends the reservation is priced and attributed by it.
+type call struct {
+	Provider     string                   `json:"provider"`
+	Model        string                   `json:"model"`
+	PriceVersion string                   `json:"price_version"`
+	EstimateUSD  money.USD                `json:"estimate_usd"`
+	Meters       map[string]money.Decimal `json:"meters"`
+	Effect       string                   `json:"effect,omitempty"`
+	Root         string                   `json:"root,omitempty"`
+	ParentAgent  string                   `json:"parent_agent,omitempty"`
+	Agent        string                   `json:"agent,omitempty"`
+	CostCenter   string                   `json:"cost_center,omitempty"`
+	Depth        int                      `json:"depth,omitempty"`
+}
+
+func (c call) encode() []byte {
+	b, _ := json.Marshal(c) // strings and decimals always encode
+	return b
+}
+
+func decodeCall(b []byte) (call, error) {
+	var c call
+	if err := json.Unmarshal(b, &c); err != nil {
+		return call{}, fmt.Errorf("admission: what a hold keeps does not decode: %w", err)
+	}
+	return c, nil
+}
+
+// limitsOf is the part of a contract that the budget store checks.
+func limitsOf(c tenant.Contract) admit.Limits {
+	l := admit.Limits{
+		Requests: c.Limits.RequestsPerMinute, InputTokens: c.Limits.InputTokensPerMinute, OutputTokens: c.Limits.OutputTokensPerMinute,
+		Concurrency: c.Limits.Concurrency,
+		Minute:      admit.Hard(c.Ceilings.Minute), Day: admit.Hard(c.Ceilings.Day), Month: admit.Hard(c.Ceilings.Month),
+		Ladder: ladder.Thresholds(c.Ladder),
+	}
+	if c.SoftDay {
+		l.Day = admit.Soft(c.Ceilings.Day, c.Overrun)
+	}
+	return l
+}
+
+// executionLimits are the stricter of what the contract and the caller say; 0 = no limit.
+func executionLimits(c tenant.Contract, maxCost money.Nano, maxDepth int) admit.ExecutionLimits {
+	return admit.ExecutionLimits{
+		MaxCost:  stricter(c.Execution.MaxCost, maxCost),
+		MaxDepth: stricter(int64(c.Execution.MaxDepth), int64(maxDepth)),
+		MaxCalls: c.Execution.MaxCalls,
+	}
+}
+
+func stricter[N ~int64](a, b N) N {
+	if a <= 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// counted is what a raw cost counts as against the tenant's ceilings.
+func counted(c tenant.Contract, raw money.USD) money.USD {
+	if c.Count == tenant.CountBilled {
+		return money.ApplyMarkup(raw, c.Markup)
+	}
+	return raw
+}
+
+// estimate reads the estimate of a request. Rival fields for the largest output are all accepted; the largest counts,
+// because that is what a provider may obey. A missing one is the model's own maximum.
+func estimate(given map[string]json.Number, v pricing.Version) (pricing.Estimate, *Problem) {
+	if len(given) == 0 {
+		return pricing.Estimate{}, invalid("estimate", "estimate is missing: at least input_tokens, or another meter.")
+	}
+	if len(given) > maxEstimateMeters {
+		return pricing.Estimate{}, invalid("estimate", fmt.Sprintf("estimate has more than %d members.", maxEstimateMeters))
+	}
+	var e pricing.Estimate
+	rest := maps.Clone(given)
+	for _, f := range []struct {
+		name string
+		to   *int64
+	}{{"input_tokens", &e.InputTokens}, {"max_output_tokens", &e.MaxOutputTokens}, {"max_completion_tokens", &e.MaxOutputTokens},
+		{"max_tokens", &e.MaxOutputTokens}, {"output_tokens", &e.MaxOutputTokens}} {
+		number, ok := given[f.name]
+		if !ok {
+			continue
+		}
+		delete(rest, f.name)
+		n, err := number.Int64()
+		if err != nil || n < 0 || n > admit.Unlimited {
+			return pricing.Estimate{}, invalid("estimate."+f.name, f.name+" is not a whole number of tokens.")
+		}
+		*f.to = max(*f.to, n)
+	}
+	var err error
+	if e.Meters, err = usage.ParseMeters(rest); err != nil {
+		return pricing.Estimate{}, invalid("estimate", "estimate: "+err.Error())
+	}
+	e.MaxOutputTokens = v.OutputBound(e.MaxOutputTokens)
+	if e.MaxOutputTokens == 0 && generates(v.Mode) {
+		return pricing.Estimate{}, invalid("estimate.max_output_tokens", "max_output_tokens is missing, and the price book does not know this model's maximum.")
+	}
+	return e, nil
+}
+
+// generates reports whether a model of this mode writes tokens, so that an estimate without output would be too low.
+func generates(mode string) bool {
+	switch mode {
+	case "", "chat", "completion", "responses":
+		return true
+	default:
+		return false
+	}
+}
+
+// meters is the whole estimate as quantities.
+func meters(e pricing.Estimate) map[string]money.Decimal {
+	out := make(map[string]money.Decimal, len(e.Meters)+2)
+	for m, q := range e.Meters {
+		out[string(m)] = q
+	}
+	add := func(name usage.Meter, n int64) {
+		if n > 0 {
+			out[string(name)] = out[string(name)].Add(money.NewDecimal(n))
+		}
+	}
+	add(usage.Input, e.InputTokens)
+	add(usage.Output, e.MaxOutputTokens)
+	return out
+}
+
+// tokens are the input and output tokens of an estimate, all meters of each kind together.
+func tokens(e pricing.Estimate) (in, out int64) {
+	u := usage.FromMeters(e.Meters)
+	return e.InputTokens + u.InputTokens(), e.MaxOutputTokens + u.OutputTokens()
+}
+
+// content is what a repeat of the reservation must state alike. The execution's own figures come from its token, which
+// may be renewed in between, so the token itself is no part of it.
+func content(req reserveRequest, c call) admit.Content {
+	out := admit.Content{Provider: req.Provider, Model: req.Model, Effect: c.Effect, Root: c.Root, Agent: c.Agent,
+		Parent: c.ParentAgent, CostCentre: c.CostCenter, Depth: int64(c.Depth), LeaseSeconds: req.LeaseSeconds}
+	for _, name := range slices.Sorted(maps.Keys(req.Estimate)) {
+		out.Meters = append(out.Meters, admit.Meter{Name: name, Quantity: req.Estimate[name].String()})
+	}
+	return out
+}
+
+// answer is what an admitted reservation is told. It is a pure function of what the store keeps with the hold, so a
+// repeat gets the same bytes.
+func (h hold) answer(secret identity.Secret, thresholds ladder.Thresholds) (reserveAnswer, error) {
+	a := h.Answer
+	receipt, err := identity.SignReceipt(secret, h.receipt())
+	if err != nil {
+		return reserveAnswer{}, err
+	}
+	out := reserveAnswer{
+		ReservationID: h.ID, State: stateOpen, Rung: a.Rung, Mode: a.Rung.Mode(), Model: h.call.Model,
+		PercentUsed: a.PercentUsed(), Message: message(a.Rung, a.PercentUsed(), thresholds),
+		Reserved:  amountsOf(a.Reserved),
+		Remaining: remaining{a.Remaining.Minute.USD(), a.Remaining.Day.USD(), a.Remaining.Month.USD()},
+		Receipt:   receipt, ReservedAt: clock(a.ReservedAt), ExpiresAt: clock(a.LeaseUntil),
+	}
+	if h.call.Root != "" {
+		x := a.Execution
+		out.Execution = &executionPosition{RootExecutionID: h.call.Root, SpentUSD: x.Spent.USD(), Depth: x.Depth, Calls: x.Calls}
+		if x.Limited {
+			left := x.Remaining.USD()
+			out.Execution.RemainingUSD = &left
+		}
+	}
+	return out, nil
+}
+
+// States of a reservation that has not ended; the others are pgstore's outcomes.
+const (
+	stateOpen     = "open"
+	stateExpiring = "expiring"
+)
+
+// hold is an admitted reservation with the tenant and epoch it was admitted in.
+type hold struct {
+	Tenant      string
+	Epoch       int64
+	ID          string
+	Fingerprint admit.Fingerprint
+	Answer      admit.Answer
+	call        call
+	rawCall     []byte
+}
+
+func (h hold) receipt() identity.Receipt {
+	a := h.Answer
+	return identity.Receipt{Tenant: h.Tenant, ReservationID: h.ID, ReservedAt: a.ReservedAt.UnixNano(), ExpiresAt: a.LeaseUntil.UnixNano(),
+		Fingerprint: fmt.Sprintf("%x", h.Fingerprint), Epoch: h.Epoch, Day: a.Day, Month: a.Month, HeldNanos: int64(a.Reserved.Nanos),
+		InputTokens: a.Reserved.InputTokens, OutputTokens: a.Reserved.OutputTokens, Call: h.rawCall}
+}
+
+func amountsOf(e admit.Estimate) amounts {
+	return amounts{CostUSD: e.Nanos.USD(), InputTokens: e.InputTokens, OutputTokens: e.OutputTokens}
+}
+
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// message tells the end user which mode it is in and where the steps are (design.md 4.5).
+func message(r ladder.Rung, percent int64, t ladder.Thresholds) string {
+	steps := fmt.Sprintf("Steps: %d %% caches, %d %% saving mode, %d %% read only.", t[0], t[1], t[2])
+	var mode string
+	switch r {
+	case ladder.Normal:
+		mode = "Normal mode."
+	case ladder.Caching:
+		mode = "Caches are used where they can be."
+	case ladder.Saving:
+		mode = "Saving mode: cheaper models, side effects wait."
+	case ladder.ReadOnly:
+		mode = "Read only: nothing is sent or paid."
+	default:
+		mode = "The budget is used up; the provider is not called."
+	}
+	return strings.Join([]string{fmt.Sprintf("%d %% of today's budget is used.", percent), mode, steps}, " ")
+}
+
+// nanoOf reads a positive limit in dollars.
+func nanoOf(field string, usd *money.USD) (money.Nano, *Problem) {
+	if usd == nil {
+		return 0, nil
+	}
+	n, err := money.CeilNano(*usd)
+	if err != nil || n <= 0 {
+		return 0, invalid(field, field+" is not an amount above zero within the bound of a counter.")
+	}
+	return n, nil
+}
+
+// unpriced reports whether err says that there is no price, which is a state and never $0.
+func unpriced(err error) bool { return errors.As(err, new(*pricing.UnpricedError)) }

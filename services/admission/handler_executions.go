@@ -1,0 +1,198 @@
+package admission
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/weir-project/weir/pkg/budgetstore"
+	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/identity"
+	"github.com/weir-project/weir/pkg/pgstore"
+)
+
+// startExecution gives an execution token, of a root or of a child: POST /v1/executions.
+func (s *Service) startExecution(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
+	// decode
+	var req executionRequest
+	if p := decode(w, r, &req, false); p != nil {
+		return answer{}, p
+	}
+	maxCost, p := nanoOf("max_cost_usd", req.MaxCostUSD)
+	if p = first(p, req.check()); p != nil {
+		return answer{}, p
+	}
+	maxDepth := 0
+	if req.MaxDepth != nil {
+		maxDepth = *req.MaxDepth
+	}
+
+	// load, decide, save
+	var x identity.Execution
+	var err error
+	if req.ParentToken != "" {
+		x, err = s.child(ctx, c, req, maxCost, maxDepth)
+	} else {
+		x, err = s.root(ctx, c, req, maxCost, maxDepth)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+
+	// emit
+	token, err := s.cfg.TokenKey.SignExecutionToken(x, s.deps.Now())
+	if err != nil {
+		return answer{}, problem(codeInternal, err.Error())
+	}
+	return answer{status: http.StatusCreated, body: started(x, token)}, nil
+}
+
+func started(x identity.Execution, token string) executionAnswer {
+	out := executionAnswer{RootExecutionID: x.Root, AgentID: x.Agent, Depth: x.Depth, MaxDepth: x.MaxDepth, Token: token, ExpiresAt: clock(x.ExpiresAt)}
+	if x.MaxCost > 0 {
+		usd := x.MaxCost.USD()
+		out.MaxCostUSD = &usd
+	}
+	return out
+}
+
+func (req executionRequest) check() *Problem {
+	if p := first(checkOptionalID("root_execution_id", req.RootExecutionID), checkID("agent_id", req.AgentID),
+		checkOptionalID("cost_center", req.CostCenter)); p != nil {
+		return p
+	}
+	if req.MaxDepth != nil && (*req.MaxDepth < 1 || *req.MaxDepth > 1<<20) {
+		return invalid("max_depth", "max_depth is at least 1.")
+	}
+	return nil
+}
+
+// child is an agent started by the holder of a token. Its root must still run; its limits can only be stricter.
+func (s *Service) child(ctx context.Context, c caller, req executionRequest, maxCost money.Nano, maxDepth int) (identity.Execution, error) {
+	parent, err := s.execution(c, req.ParentToken)
+	if err != nil {
+		return identity.Execution{}, err
+	}
+	if req.RootExecutionID != "" && req.RootExecutionID != parent.Root {
+		return identity.Execution{}, invalid("root_execution_id", "root_execution_id is not that of parent_token.")
+	}
+	x, err := parent.Child(req.AgentID, req.CostCenter, maxDepth, maxCost, s.tokenEnd())
+	if errors.Is(err, identity.ErrDepthExceeded) {
+		s.decisions.refused(c.tenant, "", call{Root: parent.Root, Agent: req.AgentID},
+			admit.Refusal{Code: admit.ExecutionDepthExceeded, Limit: admit.LimitMaxDepth}, s.deps.Now())
+		return identity.Execution{}, identityProblem(err)
+	}
+	if err != nil {
+		return identity.Execution{}, err
+	}
+	t, err := s.of(c.tenant)
+	if err != nil {
+		return identity.Execution{}, err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	known, err := s.counters.Execution(ctx, t, parent.Root)
+	if err != nil && !errors.Is(err, budgetstore.ErrNoExecution) {
+		return identity.Execution{}, err
+	}
+	return x, notRevoked(known)
+}
+
+// root starts or resumes a root execution. Its limits are stored in Postgres, where they only fall, and then in Redis,
+// which enforces them.
+func (s *Service) root(ctx context.Context, c caller, req executionRequest, maxCost money.Nano, maxDepth int) (identity.Execution, error) {
+	id := req.RootExecutionID
+	if id == "" {
+		var err error
+		if id, err = newRoot(s.deps.Random); err != nil {
+			return identity.Execution{}, problem(codeInternal, err.Error())
+		}
+	}
+	limits := executionLimits(c.contract, maxCost, maxDepth)
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	stored, err := s.rows.StartExecution(ctx, pgstore.Execution{Tenant: c.tenant, Root: id, Agent: req.AgentID, CostCenter: req.CostCenter,
+		MaxCost: limits.MaxCost, MaxDepth: int(limits.MaxDepth)})
+	if err != nil {
+		return identity.Execution{}, err
+	}
+	end := stored.CreatedAt.Add(maxRootAge)
+	if !s.deps.Now().Before(end) {
+		return identity.Execution{}, problem(admit.ExecutionRevoked, fmt.Sprintf("The execution is older than %s; start a new one.", maxRootAge))
+	}
+	limits.MaxCost, limits.MaxDepth = stored.MaxCost, int64(stored.MaxDepth)
+	t, err := s.of(c.tenant)
+	if err != nil {
+		return identity.Execution{}, err
+	}
+	var known budgetstore.ExecutionState
+	err = s.onTenant(ctx, t, func() (err error) {
+		known, err = s.counters.StartExecution(ctx, t, id, limits)
+		return err
+	})
+	if err == nil {
+		err = notRevoked(known)
+	}
+	if err != nil {
+		return identity.Execution{}, err
+	}
+	return identity.Execution{Tenant: c.tenant, Root: id, Agent: req.AgentID, CostCenter: req.CostCenter, MaxDepth: int(known.Limits.MaxDepth),
+		MaxCost: known.Limits.MaxCost, ExpiresAt: earlier(s.tokenEnd(), end)}, nil
+}
+
+func notRevoked(x budgetstore.ExecutionState) error {
+	if x.Revoked {
+		return problem(admit.ExecutionRevoked, "The execution was ended, with all its descendants.")
+	}
+	return nil
+}
+
+func (s *Service) tokenEnd() time.Time { return s.deps.Now().Add(s.cfg.TokenTTL).Truncate(time.Second) }
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func newRoot(random io.Reader) (string, error) {
+	raw := make([]byte, 12)
+	if _, err := io.ReadFull(random, raw); err != nil {
+		return "", fmt.Errorf("admission: randomness for an execution id: %w", err)
+	}
+	return "x_" + hex.EncodeToString(raw), nil
+}
+
+// closeExecution marks a root as done: POST /v1/executions/{root}/close. Starting it again resumes it.
+func (s *Service) closeExecution(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
+	if p := decode(w, r, &struct{}{}, true); p != nil {
+		return answer{}, p
+	}
+	root := r.PathValue("root")
+	if p := checkID("root", root); p != nil {
+		return answer{}, p
+	}
+	t, err := s.of(c.tenant)
+	if err != nil {
+		return answer{}, err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	at, known, err := s.rows.CloseExecution(ctx, c.tenant, root)
+	switch {
+	case err != nil:
+		return answer{}, err
+	case !known:
+		return answer{}, problem(codeExecutionNotFound, "No such root execution of this tenant.")
+	}
+	if err := s.counters.CloseExecution(ctx, t, root); err != nil && !errors.Is(err, budgetstore.ErrNoExecution) {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: closeAnswer{RootExecutionID: root, State: "closed", ClosedAt: clock(at)}}, nil
+}

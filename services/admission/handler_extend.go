@@ -1,0 +1,134 @@
+package admission
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/weir-project/weir/pkg/budgetstore"
+	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/pricing"
+	"github.com/weir-project/weir/pkg/domain/tenant"
+	"github.com/weir-project/weir/pkg/domain/usage"
+)
+
+// extend is the heartbeat of a long call: POST /v1/reservations/{id}/extend. It moves the lease, grows the hold to what
+// the call has used so far, and may tell the holder to stop.
+func (s *Service) extend(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
+	// decode
+	var req extendRequest
+	if p := decode(w, r, &req, true); p != nil {
+		return answer{}, p
+	}
+	id := r.PathValue("id")
+	if p := first(checkID("id", id), req.check()); p != nil {
+		return answer{}, p
+	}
+
+	// load
+	subj, row, err := s.find(ctx, c.tenant, id, req.Receipt)
+	if err != nil {
+		return answer{}, err
+	}
+	if row != nil {
+		return answer{}, conflict(*row, "The reservation has ended.")
+	}
+	request, p := s.growth(c, req, subj)
+	if p != nil {
+		return answer{}, p
+	}
+
+	// decide
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	reply, err := s.counters.Extend(bounded, request)
+	if err != nil {
+		return answer{}, err
+	}
+
+	// emit
+	if reply.Found && reply.Stop {
+		s.decisions.refused(c.tenant, id, subj.call, reply.Refusal, s.deps.Now())
+	}
+	return s.extended(ctx, subj, reply)
+}
+
+func (req extendRequest) check() *Problem {
+	if req.LeaseSeconds < 0 || req.LeaseSeconds > 86400 {
+		return invalid("lease_seconds", "lease_seconds is not between 1 and 86400.")
+	}
+	if req.OutputTokensSoFar < 0 || req.OutputTokensSoFar > admit.Unlimited {
+		return invalid("output_tokens_so_far", "output_tokens_so_far is not a number of tokens.")
+	}
+	return nil
+}
+
+// growth is what must be held from now on.
+func (s *Service) growth(c caller, req extendRequest, subj subject) (budgetstore.ExtendRequest, *Problem) {
+	loc, err := c.contract.Location()
+	if err != nil {
+		return budgetstore.ExtendRequest{}, problem(codeInternal, "The tenant's time zone is not known here.")
+	}
+	out := budgetstore.ExtendRequest{Ref: subj.ref(), Lease: s.lease(req.LeaseSeconds), Limits: limitsOf(c.contract),
+		Calendar: admit.CalendarAt(s.deps.Now(), loc)}
+	if req.OutputTokensSoFar == 0 {
+		return out, nil
+	}
+	v, _, err := s.catalogs.prices.Book().At(subj.call.Provider, subj.call.Model, subj.reservedAt)
+	if err == nil {
+		out.AtLeast, err = usedSoFar(v, c.contract, subj.call, req.OutputTokensSoFar)
+	}
+	if err != nil {
+		return out, priceProblem(err)
+	}
+	return out, nil
+}
+
+// usedSoFar is what a call costs that has its estimated prompt behind it and has written output tokens so far.
+func usedSoFar(v pricing.Version, contract tenant.Contract, c call, output int64) (admit.Estimate, error) {
+	e := pricing.Estimate{MaxOutputTokens: output, Meters: usage.Meters{}}
+	for name, q := range c.Meters {
+		if m := usage.Meter(name); m != usage.Output {
+			e.Meters[m] = q
+		}
+	}
+	costing, err := pricing.EstimateCost(v, e, pricing.Options{})
+	if err != nil {
+		return admit.Estimate{}, err
+	}
+	nanos, err := money.CeilNano(counted(contract, costing.Total))
+	return admit.Estimate{Nanos: nanos, OutputTokens: output}, err
+}
+
+func (s *Service) extended(ctx context.Context, subj subject, reply budgetstore.ExtendReply) (answer, error) {
+	out := extendAnswer{ReservationID: subj.id, State: stateOpen, Stop: reply.Stop}
+	switch {
+	case !reply.Found:
+		return answer{}, s.notOpen(ctx, subj)
+	case reply.Stop:
+		out.Reason, out.Detail = string(reply.Refusal.Code), refusalText(reply.Refusal)
+	default:
+		held := amountsOf(reply.Held)
+		out.Reserved, out.ExpiresAt = &held, clock(reply.LeaseUntil)
+	}
+	return answer{status: http.StatusOK, body: out}, nil
+}
+
+// notOpen says why a reservation cannot be extended: it has ended, its lease ran out, or Redis has forgotten it.
+func (s *Service) notOpen(ctx context.Context, subj subject) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	row, ended, err := s.rows.Get(ctx, subj.tenant, subj.id)
+	switch {
+	case err != nil:
+		return err
+	case ended:
+		return conflict(row, "The reservation has ended.")
+	case subj.direct:
+		p := problem(admit.ReservationConflict, "The lease ran out; the call may still be settled.")
+		p.State = stateExpiring
+		return p
+	default:
+		return problem(admit.ReservationNotFound, "No such hold is open; the call may still be settled with its receipt.")
+	}
+}

@@ -1,0 +1,148 @@
+package admission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/weir-project/weir/pkg/budgetstore"
+	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/ladder"
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/tenant"
+	"github.com/weir-project/weir/pkg/pgstore"
+)
+
+// state says how a reservation stands: GET /v1/reservations/{id}.
+func (s *Service) state(ctx context.Context, c caller, _ http.ResponseWriter, r *http.Request) (answer, error) {
+	id := r.PathValue("id")
+	if p := checkID("id", id); p != nil {
+		return answer{}, p
+	}
+	t, err := s.of(c.tenant)
+	if err != nil {
+		return answer{}, err
+	}
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	h, holdErr := s.counters.Hold(bounded, t, id)
+	if holdErr == nil {
+		return answer{status: http.StatusOK, body: openState(h)}, nil
+	}
+	read, done := s.bounded(ctx)
+	defer done()
+	row, ended, err := s.rows.Get(read, c.tenant, id)
+	switch {
+	case err != nil:
+		return answer{}, err
+	case ended:
+		return answer{status: http.StatusOK, body: endState(row)}, nil
+	case errors.Is(holdErr, budgetstore.ErrNoHold):
+		return answer{}, problem(admit.ReservationNotFound, "No such reservation is open or remembered.")
+	default:
+		return answer{}, holdErr
+	}
+}
+
+func openState(h budgetstore.Hold) stateAnswer {
+	out := stateAnswer{ReservationID: h.ID, State: stateOpen, ReservedAt: clock(h.Answer.ReservedAt), ExpiresAt: clock(h.LeaseUntil),
+		ReservedUSD: h.Held.Nanos.USD()}
+	if h.State == budgetstore.HoldExpiring {
+		out.State = stateExpiring
+	}
+	return out
+}
+
+func endState(row pgstore.Row) stateAnswer {
+	out := stateAnswer{ReservationID: row.ReservationID, State: string(row.Outcome), ReservedAt: clock(row.ReservedAt),
+		ReservedUSD: row.HeldNanos.USD(), Estimated: row.Estimated, EventID: row.EventID}
+	body := row.Answer
+	if row.Late != nil {
+		out.Late, out.EventID, body = true, row.Late.EventID, row.Late.Answer
+	}
+	var told struct {
+		CostUSD *money.USD `json:"cost_usd"`
+	}
+	if json.Unmarshal(body, &told) == nil { // an expired row was answered to nobody
+		out.CostUSD = told.CostUSD
+	}
+	return out
+}
+
+// budget is the caller's own account: GET /v1/budget.
+func (s *Service) budget(ctx context.Context, c caller, _ http.ResponseWriter, _ *http.Request) (answer, error) {
+	t, err := s.of(c.tenant)
+	if err != nil {
+		return answer{}, err
+	}
+	loc, err := c.contract.Location()
+	if err != nil {
+		return answer{}, problem(codeInternal, "The tenant's time zone is not known here.")
+	}
+	calendar := admit.CalendarAt(s.deps.Now(), loc)
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	var b budgetstore.Budget
+	err = s.onTenant(ctx, t, func() (err error) {
+		b, err = s.counters.Budget(ctx, t, calendar)
+		if err == nil && !b.Ready {
+			err = budgetstore.ErrNotReady
+		}
+		return err
+	})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: budgetOf(c, b, calendar)}, nil
+}
+
+func budgetOf(c caller, b budgetstore.Budget, calendar admit.Calendar) budgetAnswer {
+	k, thresholds := c.contract, ladder.Thresholds(c.contract.Ladder)
+	minute := windowOf(k.Ceilings.Minute, b.Minute, cut(b.Minute, k.Ceilings.Minute))
+	day := windowOf(k.Ceilings.Day, b.Day, ladder.At(b.Day.Used(), k.Ceilings.Day, thresholds))
+	month := windowOf(k.Ceilings.Month, b.Month, cut(b.Month, k.Ceilings.Month))
+	day.Soft, day.ResetsAt, month.ResetsAt = k.SoftDay, clock(calendar.Windows.DayEnds), clock(calendar.Windows.MonthEnds)
+	rung := max(minute.Rung, day.Rung, month.Rung)
+	percent := ladder.Percent(b.Day.Used(), k.Ceilings.Day)
+	return budgetAnswer{
+		TenantID: c.tenant, AsOf: clock(b.At), Rung: rung, Mode: rung.Mode(), PercentUsed: percent, Message: message(rung, percent, thresholds),
+		Timezone:  zone(k),
+		Remaining: remaining{minute.RemainingUSD, day.RemainingUSD, month.RemainingUSD},
+		Windows:   map[string]windowLine{"minute": minute, "day": day, "month": month},
+		Limits: map[string]limitLine{
+			string(admit.LimitRequests):     limitOf(k.Limits.RequestsPerMinute, b.Requests),
+			string(admit.LimitInputTokens):  limitOf(k.Limits.InputTokensPerMinute, b.InputTokens),
+			string(admit.LimitOutputTokens): limitOf(k.Limits.OutputTokensPerMinute, b.OutputTokens),
+			string(admit.LimitConcurrency):  limitOf(k.Limits.Concurrency, b.Concurrency),
+		},
+	}
+}
+
+func zone(k tenant.Contract) string {
+	if k.Timezone == "" {
+		return "UTC"
+	}
+	return k.Timezone
+}
+
+// cut is the rung of minute and month: 4 when nothing is left, else 0.
+func cut(w budgetstore.WindowUse, ceiling money.Nano) ladder.Rung {
+	if w.Used() >= ceiling {
+		return ladder.Cut
+	}
+	return ladder.Normal
+}
+
+func windowOf(ceiling money.Nano, w budgetstore.WindowUse, rung ladder.Rung) windowLine {
+	used := w.Used()
+	return windowLine{CeilingUSD: ceiling.USD(), UsedUSD: used.USD(), OwnUSD: w.Own.USD(), ExternalUSD: w.External.USD(), HeldUSD: w.Held.USD(),
+		RemainingUSD: (ceiling - used).USD(), PercentUsed: ladder.Percent(used, ceiling), Rung: rung}
+}
+
+func limitOf(limit, used int64) limitLine {
+	if limit <= 0 {
+		return limitLine{Used: used}
+	}
+	return limitLine{Limit: limit, Used: used, Remaining: max(0, limit-used)}
+}

@@ -1,0 +1,218 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/weir-project/weir/pkg/budgetstore"
+	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/ladder"
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/pricing"
+	"github.com/weir-project/weir/pkg/identity"
+)
+
+// reserve decides whether a call may be made: POST /v1/reservations.
+func (s *Service) reserve(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
+	// decode
+	var req reserveRequest
+	if p := decode(w, r, &req, false); p != nil {
+		return answer{}, p
+	}
+	if p := req.check(); p != nil {
+		return answer{}, p
+	}
+
+	// load
+	execution, err := s.execution(c, req.ExecutionToken)
+	if err != nil {
+		return answer{}, err
+	}
+	now := s.deps.Now()
+	asked, e, err := s.quote(req, execution, now)
+	if err != nil {
+		return answer{}, err
+	}
+
+	// decide
+	request, p := s.request(c, req, execution, asked, e, now)
+	if p != nil {
+		return answer{}, p
+	}
+	reply, err := s.decide(ctx, request)
+	if err != nil {
+		return answer{}, err
+	}
+
+	// save: the store has. emit:
+	if reply.Verdict == budgetstore.Refused {
+		s.decisions.refused(c.tenant, req.ReservationID, asked, reply.Refusal, now)
+	}
+	return s.reserved(c, request, reply)
+}
+
+func (req reserveRequest) check() *Problem {
+	if p := first(checkID("reservation_id", req.ReservationID), checkName("provider", req.Provider), checkName("model", req.Model),
+		checkOptionalID("agent_id", req.AgentID), checkOptionalID("parent_agent_id", req.ParentAgentID),
+		checkOptionalID("cost_center", req.CostCenter)); p != nil {
+		return p
+	}
+	if req.Effect != "" && req.Effect != "read" && req.Effect != "write" {
+		return invalid("effect", "effect is read or write.")
+	}
+	if req.LeaseSeconds < 0 || req.LeaseSeconds > int64((24*time.Hour)/time.Second) {
+		return invalid("lease_seconds", "lease_seconds is not between 1 and 86400.")
+	}
+	return nil
+}
+
+// execution verifies the execution token, if there is one. Its tenant must be the caller's: a token is no credential
+// for another tenant.
+func (s *Service) execution(c caller, token string) (identity.Execution, error) {
+	if token == "" {
+		return identity.Execution{}, nil
+	}
+	e, err := identity.VerifyExecutionToken(token, s.catalogs.signing.Get, s.deps.Now())
+	if err != nil {
+		return identity.Execution{}, identityProblem(err)
+	}
+	if e.Tenant != c.tenant {
+		return identity.Execution{}, problem(admit.ForbiddenTenant, "The execution token is of another tenant.")
+	}
+	return e, nil
+}
+
+// quote prices the estimate at the price of now. The token's lineage wins over what the body claims (I8); the body fills
+// in what the token leaves open.
+func (s *Service) quote(req reserveRequest, x identity.Execution, now time.Time) (call, pricing.Estimate, error) {
+	v, _, err := s.catalogs.prices.Book().At(req.Provider, req.Model, now)
+	if err != nil {
+		return call{}, pricing.Estimate{}, priceProblem(err)
+	}
+	e, p := estimate(req.Estimate, v)
+	if p != nil {
+		return call{}, e, p
+	}
+	costing, err := pricing.EstimateCost(v, e, pricing.Options{})
+	if err != nil {
+		return call{}, e, priceProblem(err)
+	}
+	asked := call{Provider: req.Provider, Model: req.Model, PriceVersion: v.ID, EstimateUSD: costing.Total, Meters: meters(e), Effect: req.Effect,
+		Root: x.Root, ParentAgent: req.ParentAgentID, Agent: req.AgentID, CostCenter: req.CostCenter, Depth: x.Depth}
+	if x.Root != "" {
+		asked.ParentAgent, asked.Agent = x.ParentAgent, x.Agent
+		if x.CostCenter != "" {
+			asked.CostCenter = x.CostCenter
+		}
+	}
+	return asked, e, nil
+}
+
+func priceProblem(err error) *Problem {
+	if unpriced(err) {
+		return problem(admit.UnknownPrice, err.Error())
+	}
+	return invalid("estimate", err.Error())
+}
+
+// request is what the budget store decides on.
+func (s *Service) request(c caller, req reserveRequest, x identity.Execution, asked call, e pricing.Estimate, now time.Time) (budgetstore.Request, *Problem) {
+	nanos, err := money.CeilNano(counted(c.contract, asked.EstimateUSD))
+	if err != nil {
+		return budgetstore.Request{}, invalid("estimate", err.Error())
+	}
+	loc, err := c.contract.Location()
+	if err != nil {
+		return budgetstore.Request{}, problem(codeInternal, "The tenant's time zone is not known here.")
+	}
+	t, err := s.of(c.tenant)
+	if err != nil {
+		return budgetstore.Request{}, storeProblem(err)
+	}
+	in, out := tokens(e)
+	request := budgetstore.Request{
+		Tenant: t, ID: req.ReservationID, Fingerprint: content(req, asked).Fingerprint(),
+		Estimate: admit.Estimate{Nanos: nanos, InputTokens: in, OutputTokens: out}.AtLeast(minimumHold),
+		Limits:   limitsOf(c.contract), Calendar: admit.CalendarAt(now, loc), Lease: s.lease(req.LeaseSeconds), Context: asked.encode(),
+	}
+	if x.Root != "" {
+		request.Execution = admit.Execution{Root: x.Root, Depth: int64(x.Depth), ExecutionLimits: executionLimits(c.contract, x.MaxCost, x.MaxDepth)}
+	}
+	if len(request.Context) > budgetstore.MaxContext {
+		return request, invalid("estimate", fmt.Sprintf("Names and meters together exceed %d bytes.", budgetstore.MaxContext))
+	}
+	return request, nil
+}
+
+// lease is what was asked for within the maximum, which is also the default.
+func (s *Service) lease(seconds int64) time.Duration {
+	d := time.Duration(seconds) * time.Second
+	if d <= 0 || d > s.cfg.MaxLease {
+		return s.cfg.MaxLease
+	}
+	return d
+}
+
+func (s *Service) decide(ctx context.Context, request budgetstore.Request) (budgetstore.Reply, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	var reply budgetstore.Reply
+	err := s.onTenant(ctx, request.Tenant, func() (err error) {
+		reply, err = s.counters.Reserve(ctx, request)
+		return err
+	})
+	return reply, err
+}
+
+// reserved is the answer to a decision.
+func (s *Service) reserved(c caller, request budgetstore.Request, reply budgetstore.Reply) (answer, error) {
+	status := http.StatusCreated
+	h := hold{Tenant: c.tenant, Epoch: request.Tenant.Epoch, ID: request.ID, Fingerprint: request.Fingerprint, Answer: reply.Answer, rawCall: request.Context}
+	switch reply.Verdict {
+	case budgetstore.Refused:
+		p := refused(reply.Refusal, c.contract.Ceilings.Day, ladder.Thresholds(c.contract.Ladder))
+		return answer{header: rateLimitOf(c, reply.Refusal)}, p
+	case budgetstore.Conflict:
+		return answer{}, problem(admit.ReservationConflict, "This reservation id is open with other content.")
+	case budgetstore.Ended:
+		return answer{}, problem(admit.ReservationConflict, "This reservation id was used by a reservation that has ended.")
+	case budgetstore.Replayed:
+		status, h.rawCall = http.StatusOK, reply.Context
+	}
+	var err error
+	if h.call, err = decodeCall(h.rawCall); err != nil {
+		return answer{}, problem(codeInternal, err.Error())
+	}
+	body, err := h.answer(s.cfg.Secret, ladder.Thresholds(c.contract.Ladder))
+	if err != nil {
+		return answer{}, problem(codeInternal, err.Error())
+	}
+	return answer{status: status, body: body, header: rateLimit(c, reply.Answer.Remaining.Requests)}, nil
+}
+
+// rateLimit are the RateLimit fields of the IETF draft, for the one limit that is a plain quota per time.
+func rateLimit(c caller, left int64) http.Header {
+	limit := c.contract.Limits.RequestsPerMinute
+	if limit <= 0 {
+		return nil
+	}
+	return http.Header{
+		"Ratelimit-Policy": {`"requests";q=` + strconv.FormatInt(limit, 10) + ";w=60"},
+		"Ratelimit":        {`"requests";r=` + strconv.FormatInt(max(0, left), 10)},
+	}
+}
+
+// rateLimitOf are the fields of a refusal: what is left is known where the requests themselves refused.
+func rateLimitOf(c caller, r admit.Refusal) http.Header {
+	if r.Code != admit.RateLimited || r.Limit != admit.LimitRequests {
+		return nil
+	}
+	h := rateLimit(c, r.Ceiling-r.Used)
+	if wait := r.FreesAt.Sub(r.At); h != nil && wait > 0 {
+		h.Set("RateLimit", h.Get("RateLimit")+";t="+strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
+	}
+	return h
+}

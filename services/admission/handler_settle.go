@@ -1,0 +1,246 @@
+package admission
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/weir-project/weir/pkg/budgetstore"
+	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/identity"
+	"github.com/weir-project/weir/pkg/outbox"
+	"github.com/weir-project/weir/pkg/pgstore"
+	"github.com/weir-project/weir/pkg/usageevent"
+)
+
+// settle takes what a call has used: POST /v1/reservations/{id}/settle. Postgres first, then Redis; once Postgres has
+// it, the answer is 200 whatever Redis does.
+func (s *Service) settle(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
+	// decode
+	var req settleRequest
+	if p := decode(w, r, &req, false); p != nil {
+		return answer{}, p
+	}
+	id := r.PathValue("id")
+	if p := first(checkID("id", id), req.check()); p != nil {
+		return answer{}, p
+	}
+
+	// load
+	subj, stored, err := s.find(ctx, c.tenant, id, req.Receipt)
+	if err != nil {
+		return answer{}, err
+	}
+	contract, ok := s.catalogs.tenants.At(c.tenant, subj.reservedAt)
+	if !ok {
+		contract = c.contract
+	}
+
+	// decide
+	ch, p := chargeFor(req, subj, s.catalogs.prices.Book(), contract)
+	if p != nil {
+		return answer{}, p
+	}
+	e := ending{req: req, subj: subj, charge: ch, fingerprint: ch.fingerprint(req, subj), now: s.deps.Now()}
+
+	// save
+	body, err := s.saveSettle(ctx, e, stored)
+	if err != nil {
+		return answer{}, err
+	}
+
+	// emit: the outbox row is committed with the settle.
+	return answer{status: http.StatusOK, body: body}, nil
+}
+
+func (req settleRequest) check() *Problem {
+	switch req.Status {
+	case "", statusSuccess, statusFailed, statusPartial:
+	default:
+		return invalid("status", "status is SUCCESS, FAILED or PARTIAL.")
+	}
+	if req.Model != "" {
+		if p := checkName("model", req.Model); p != nil {
+			return p
+		}
+	}
+	for field, v := range map[string]string{"api": req.API, "error_code": req.ErrorCode, "service_tier": req.ServiceTier,
+		"response_id": req.ResponseID, "traceparent": req.Traceparent, "tracestate": req.Tracestate} {
+		if len(v) > usageevent.MaxText {
+			return invalid(field, fmt.Sprintf("%s is longer than %d bytes.", field, usageevent.MaxText))
+		}
+	}
+	return nil
+}
+
+// ending is a settle about to be recorded.
+type ending struct {
+	req         settleRequest
+	subj        subject
+	charge      charge
+	fingerprint []byte
+	now         time.Time
+}
+
+// saveSettle records the settle, or finds out what it meets, and gives the body to answer. known is a row that was read
+// already.
+func (s *Service) saveSettle(ctx context.Context, e ending, known *pgstore.Row) ([]byte, error) {
+	if known != nil {
+		return s.meet(ctx, e, *known)
+	}
+	mode := pgstore.OwnJournal
+	if e.subj.direct {
+		mode = pgstore.OwnDirect
+	}
+	row, event := e.first(s.cfg.Secret, mode)
+	write, cancel := s.bounded(ctx)
+	defer cancel()
+	stored, done, err := s.rows.End(write, row, &event)
+	if err != nil {
+		return nil, err
+	}
+	if !done {
+		return s.meet(ctx, e, stored)
+	}
+	s.metrics.settled(string(mode))
+	if mode == pgstore.OwnDirect {
+		s.applySettle(ctx, e.subj, e.charge.own)
+	}
+	return row.Answer, nil
+}
+
+// applySettle replaces the hold by the actual. Postgres has it already: what Redis misses now, the journal reader does.
+func (s *Service) applySettle(ctx context.Context, subj subject, own admit.Estimate) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	_, err := s.counters.Settle(ctx, subj.ref(), own)
+	if err != nil {
+		s.metrics.missed.Inc()
+		s.trouble(problem(admit.StoreUnavailable, ""), fmt.Errorf("settle script of a committed settle: %w", err))
+	}
+}
+
+func (s subject) ref() budgetstore.Ref {
+	return budgetstore.Ref{Tenant: budgetstore.Tenant{ID: s.tenant, Epoch: s.epoch}, ID: s.id, ReservedAt: s.reservedAt}
+}
+
+// meet decides what a settle means for a reservation that has ended already (design.md 4.3):
+// the same again is answered again, a figure after an expiry, a release or an estimate is taken once, a settle after
+// usage from elsewhere is booked and the attributor cancels the surplus, and everything else is a conflict.
+func (s *Service) meet(ctx context.Context, e ending, row pgstore.Row) ([]byte, error) {
+	if !row.ReservedAt.Equal(e.subj.reservedAt) {
+		s.freeHold(ctx, e.subj)
+		return nil, conflict(row, "This reservation id belongs to an earlier reservation; its hold was freed.")
+	}
+	switch {
+	case row.Outcome == pgstore.Settled && bytes.Equal(row.Fingerprint, e.fingerprint):
+		return row.Answer, nil
+	case row.Late != nil && bytes.Equal(row.Late.Fingerprint, e.fingerprint):
+		return row.Late.Answer, nil
+	case row.Late != nil:
+		return nil, conflict(row, "The one late figure was taken already, with other content.")
+	case row.Outcome == pgstore.External:
+		return s.settleExternal(ctx, e)
+	case row.Outcome == pgstore.Expired, row.Outcome == pgstore.Released, row.Estimated && !e.charge.estimated:
+		return s.settleLate(ctx, e, row)
+	default:
+		return nil, conflict(row, "The reservation was settled with other content.")
+	}
+}
+
+// freeHold gives back a hold that can never be settled, since its id belongs to another reservation in Postgres (I11).
+func (s *Service) freeHold(ctx context.Context, subj subject) {
+	if !subj.direct {
+		return
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	if _, err := s.counters.Release(ctx, subj.ref()); err != nil {
+		s.trouble(problem(admit.StoreUnavailable, ""), fmt.Errorf("free a hold without an id of its own: %w", err))
+	}
+}
+
+func conflict(row pgstore.Row, detail string) *Problem {
+	p := problem(admit.ReservationConflict, detail)
+	p.State = string(row.Outcome)
+	return p
+}
+
+// settleExternal books a settle whose usage came from elsewhere first. The hold is gone, so the journal adds the amount.
+func (s *Service) settleExternal(ctx context.Context, e ending) ([]byte, error) {
+	row, event := e.first(s.cfg.Secret, pgstore.OwnJournal)
+	write, cancel := s.bounded(ctx)
+	defer cancel()
+	stored, done, err := s.rows.SettleExternal(write, row, event)
+	switch {
+	case err != nil:
+		return nil, err
+	case !done && stored.Outcome == pgstore.External:
+		return nil, conflict(stored, "The reservation ended by usage from elsewhere.")
+	case !done:
+		return s.meet(ctx, e, stored)
+	}
+	s.metrics.settled("external")
+	return row.Answer, nil
+}
+
+// settleLate books the one late figure. It counts as external: the hold is gone and its estimate, if it stayed, is
+// reversed by the attributor.
+func (s *Service) settleLate(ctx context.Context, e ending, row pgstore.Row) ([]byte, error) {
+	if e.charge.estimated { // a late figure without usage: the estimate is all there is to say
+		e.charge.meters = e.subj.call.Meters
+	}
+	id := e.subj.eventID("late")
+	answer := e.answer(id, true)
+	event := signed(s.cfg.Secret, e.charge.event(e.req, e.subj, id, usageevent.OutcomeLate, "", 0, e.now))
+	write, cancel := s.bounded(ctx)
+	defer cancel()
+	stored, done, err := s.rows.AddLate(write, row, pgstore.Late{EventID: id, Fingerprint: e.fingerprint, Answer: answer}, event)
+	switch {
+	case err != nil:
+		return nil, err
+	case !done && stored.Late == nil:
+		return nil, conflict(stored, "The reservation takes no late figure.")
+	case !done:
+		return s.meet(ctx, e, stored)
+	}
+	s.metrics.settled("late")
+	return answer, nil
+}
+
+// first is the row and the event of a settle that comes first.
+func (e ending) first(secret identity.Secret, mode pgstore.OwnMode) (pgstore.Row, outbox.Event) {
+	id, outcome := e.subj.eventID("settle"), usageevent.OutcomeSettled
+	if e.charge.estimated {
+		outcome = usageevent.OutcomeEstimated
+	}
+	row := e.subj.row(pgstore.Settled)
+	row.Estimated, row.Fingerprint, row.OwnMode, row.OwnNanos = e.charge.estimated, e.fingerprint, mode, e.charge.own.Nanos
+	row.EventID, row.Answer = id, e.answer(id, false)
+	return row, signed(secret, e.charge.event(e.req, e.subj, id, outcome, string(mode), e.charge.own.Nanos, e.now))
+}
+
+// row is the record of the subject's end, without what depends on how it ended.
+func (s subject) row(outcome pgstore.Outcome) pgstore.Row {
+	return pgstore.Row{Tenant: s.tenant, ReservationID: s.id, ReservedAt: s.reservedAt, Outcome: outcome, HeldNanos: s.held.Nanos,
+		Epoch: s.epoch, Call: s.rawCall}
+}
+
+func (e ending) answer(eventID string, late bool) []byte {
+	body, _ := json.Marshal(settleAnswer{ // strings and decimals always encode
+		ReservationID: e.subj.id, State: string(pgstore.Settled), Status: e.charge.status, CostUSD: e.charge.raw,
+		ReservedUSD: e.subj.held.Nanos.USD(), OverageUSD: e.charge.overage, Estimated: e.charge.estimated, Late: late, EventID: eventID,
+	})
+	return append(body, '\n')
+}
+
+// signed is the outbox row of an event: the signature covers the exact bytes, which is why the attributor believes its
+// reservation block.
+func signed(secret identity.Secret, ev usageevent.Event) outbox.Event {
+	value := usageevent.Encode(ev)
+	return outbox.Event{ID: ev.ID, AggregateType: "tenant", AggregateID: ev.Subject, Type: ev.Type, Payload: value,
+		Headers: map[string]string{"content-type": usageevent.ContentType, identity.SignatureHeader: identity.Sign(secret, value)}}
+}

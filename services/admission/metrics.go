@@ -1,0 +1,73 @@
+package admission
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are admission's own; those of Kafka (lag, redeliveries) are the bus's. A tenant is no label: tenants are not
+// bounded.
+type metrics struct {
+	answers      *prometheus.CounterVec
+	seconds      *prometheus.HistogramVec
+	settles      *prometheus.CounterVec
+	missed       prometheus.Counter
+	healed       prometheus.Counter
+	expired      prometheus.Counter
+	reaperErrors prometheus.Counter
+	badRecords   *prometheus.CounterVec
+	dropped      *prometheus.CounterVec
+	waiting      prometheus.Gauge
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "weir_admission_" + name, Help: help})
+	}
+	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weir_admission_" + name, Help: help}, labels)
+	}
+	m := &metrics{
+		answers: vec("answers_total", "Answers by call and problem code; ok is none.", "call", "code"),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "weir_admission_answer_seconds", Help: "Time to answer, by call.",
+			Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5}}, []string{"call"}),
+		settles:      vec("settles_total", "Settles recorded, by who applies the amount: direct, journal, late, external.", "mode"),
+		missed:       counter("script_missed_total", "Committed ends that Redis missed and that the journal or the reaper heals."),
+		healed:       counter("journal_applied_total", "Journal entries that changed a counter."),
+		expired:      counter("expired_total", "Holds ended because their owner did not."),
+		reaperErrors: counter("reaper_errors_total", "Looks for expired leases that failed."),
+		badRecords:   vec("bad_records_total", "Records of followed topics that were refused.", "topic"),
+		dropped:      vec("decisions_dropped_total", "Decisions that were not queued, by kind; a trip is decided again at the next refusal.", "kind"),
+		waiting:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "weir_admission_decisions_waiting", Help: "Decisions not yet acknowledged by Kafka."}),
+	}
+	r.MustRegister(m.answers, m.seconds, m.settles, m.missed, m.healed, m.expired, m.reaperErrors, m.badRecords, m.dropped, m.waiting)
+	return m
+}
+
+func (m *metrics) answered(call, code string, took time.Duration) {
+	m.answers.WithLabelValues(call, code).Inc()
+	m.seconds.WithLabelValues(call).Observe(took.Seconds())
+}
+
+func (m *metrics) settled(mode string) { m.settles.WithLabelValues(mode).Inc() }
+
+// quiet lets the first of each kind of log line through, and then one per quietFor. Kinds are problem codes: few.
+type quiet struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+func (q *quiet) pass(kind string, now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if now.Sub(q.last[kind]) < quietFor {
+		return false
+	}
+	if q.last == nil {
+		q.last = map[string]time.Time{}
+	}
+	q.last[kind] = now
+	return true
+}

@@ -1,0 +1,225 @@
+package admission
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/weir-project/weir/pkg/budgetstore"
+	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/ladder"
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/identity"
+)
+
+// Codes beside those of design.md 4.6, for what has no place in its table.
+const (
+	codeNotFound          admit.Code = "not_found"           // no such path
+	codeMethod            admit.Code = "method_not_allowed"  // no such method on the path
+	codeExecutionNotFound admit.Code = "execution_not_found" // close of an unknown root
+	codeInternal          admit.Code = "internal_error"      // a broken invariant of ours
+)
+
+// Problem is an RFC 9457 answer. It is an error, so that handlers return it. Absent members are left out.
+type Problem struct {
+	Type   string     `json:"type"`
+	Title  string     `json:"title"`
+	Status int        `json:"status"`
+	Code   admit.Code `json:"code"`
+	Detail string     `json:"detail,omitempty"`
+
+	// Limit is the limit that refused (rate_limited, execution_*); Window the window of dollars.
+	Limit  admit.Limit `json:"limit,omitempty"`
+	Window admit.Limit `json:"window,omitempty"`
+	// Field is the member of the request that is wrong.
+	Field string `json:"field,omitempty"`
+	// State is how the reservation stands, where that is the reason.
+	State string `json:"state,omitempty"`
+	// ResetsAt is when the window ends, RFC 3339.
+	ResetsAt   string `json:"resets_at,omitempty"`
+	UpgradeURL string `json:"upgrade_url,omitempty"`
+	// Used, Asked and Ceiling are dollars for windows and max_cost_usd, else counts.
+	Used    any `json:"used,omitempty"`
+	Asked   any `json:"asked,omitempty"`
+	Ceiling any `json:"ceiling,omitempty"`
+	// Rung and Message are for the end user, where a budget refused.
+	Rung    *ladder.Rung `json:"rung,omitempty"`
+	Message string       `json:"message,omitempty"`
+	// RetryAfterMS repeats Retry-After with a finer grain; only where a retry makes sense.
+	RetryAfterMS int64 `json:"retry_after_ms,omitempty"`
+}
+
+func (p *Problem) Error() string { return string(p.Code) + ": " + p.Detail }
+
+func problem(code admit.Code, detail string) *Problem {
+	p := &Problem{Type: "urn:weir:problem:" + string(code), Title: title(code), Status: status(code), Code: code, Detail: detail}
+	if code == admit.StoreUnavailable || code == admit.StoreRecovering {
+		p.RetryAfterMS = jitter(time.Second).Milliseconds()
+	}
+	return p
+}
+
+func invalid(field, detail string) *Problem {
+	p := problem(admit.InvalidArgument, detail)
+	p.Field = field
+	return p
+}
+
+func status(code admit.Code) int {
+	switch code {
+	case codeNotFound, codeExecutionNotFound:
+		return http.StatusNotFound
+	case codeMethod:
+		return http.StatusMethodNotAllowed
+	default:
+		return code.Status()
+	}
+}
+
+// title is the same for every occurrence of a code, as RFC 9457 wants it.
+func title(code admit.Code) string {
+	switch code {
+	case admit.RateLimited:
+		return "Too many requests, tokens or calls in flight"
+	case admit.TenantQuotaExceeded:
+		return "The budget of this window is used up"
+	case admit.EstimateExceedsLimit:
+		return "The estimate can never fit the limit"
+	case admit.ExecutionBudgetExceeded:
+		return "The execution has used up its budget"
+	case admit.ExecutionDepthExceeded:
+		return "The execution is too deep"
+	case admit.ExecutionRevoked:
+		return "The execution was ended"
+	case admit.StoreUnavailable:
+		return "The budget cannot be checked now"
+	case admit.StoreRecovering:
+		return "The budget is being recovered"
+	case admit.UnknownPrice:
+		return "There is no price for this model or meter"
+	case admit.ReservationConflict:
+		return "The reservation is in another state or has other content"
+	case admit.ReservationNotFound:
+		return "No such reservation"
+	case admit.ForbiddenTenant:
+		return "The credential does not act for this tenant"
+	case admit.Unauthenticated:
+		return "Credentials are missing or not valid"
+	case admit.InvalidArgument:
+		return "The request is not valid"
+	case codeExecutionNotFound:
+		return "No such execution"
+	case codeNotFound, codeMethod:
+		return "No such call"
+	default:
+		return "Something is wrong on this side"
+	}
+}
+
+// jitter spreads retries over one to two times d, so that clients which were refused together do not return together.
+func jitter(d time.Duration) time.Duration { return d + rand.N(max(d, time.Millisecond)) }
+
+// refused turns a decision of the budget store into its answer.
+func refused(r admit.Refusal, dayCeiling money.Nano, thresholds ladder.Thresholds) *Problem {
+	p := problem(r.Code, "")
+	p.Detail = refusalText(r)
+	switch r.Code {
+	case admit.RateLimited:
+		p.Limit = r.Limit
+		p.RetryAfterMS = jitter(max(r.FreesAt.Sub(r.At), 100*time.Millisecond)).Milliseconds()
+	case admit.TenantQuotaExceeded:
+		p.Window = r.Limit
+		p.UpgradeURL = "/v1/budget"
+		if !r.FreesAt.IsZero() {
+			p.ResetsAt = r.FreesAt.UTC().Format(time.RFC3339)
+		}
+		rung := ladder.Cut
+		if r.Limit == admit.LimitDay {
+			rung = ladder.At(money.Nano(r.DayUsed), dayCeiling, thresholds)
+		}
+		p.Rung, p.Message = &rung, message(rung, ladder.Percent(money.Nano(r.DayUsed), dayCeiling), thresholds)
+	default:
+		p.Limit = r.Limit
+	}
+	p.Used, p.Asked, p.Ceiling = figure(r.Limit, r.Used), figure(r.Limit, r.Asked), figure(r.Limit, r.Ceiling)
+	return p
+}
+
+// figure is an amount in dollars where the limit is one of dollars, else a count.
+func figure(limit admit.Limit, n int64) any {
+	switch limit {
+	case admit.LimitMinute, admit.LimitDay, admit.LimitMonth, admit.LimitMaxCost:
+		return money.Nano(n).USD()
+	case admit.NoLimit:
+		return nil
+	default:
+		return n
+	}
+}
+
+func refusalText(r admit.Refusal) string {
+	if r.Limit == admit.NoLimit {
+		return title(r.Code) + "."
+	}
+	used, _ := json.Marshal(figure(r.Limit, r.Used)) // a USD or an int64 always encodes
+	asked, _ := json.Marshal(figure(r.Limit, r.Asked))
+	ceiling, _ := json.Marshal(figure(r.Limit, r.Ceiling))
+	return string(r.Limit) + ": " + string(used) + " used, " + string(asked) + " asked, " + string(ceiling) + " allowed."
+}
+
+// storeProblem is the answer to an error of Redis or Postgres: never a 4xx that blames the caller, except for a value
+// that the store refuses to count.
+func storeProblem(err error) *Problem {
+	var p *Problem
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, budgetstore.ErrLost), errors.Is(err, budgetstore.ErrNotReady),
+		errors.Is(err, budgetstore.ErrEpoch), errors.Is(err, budgetstore.ErrNoEpoch):
+		return problem(admit.StoreRecovering, "The budget store has lost its counters; nothing is admitted until they are recovered.")
+	case errors.Is(err, admit.ErrInvalid), errors.Is(err, money.ErrRange):
+		return problem(admit.InvalidArgument, err.Error())
+	case errors.Is(err, budgetstore.ErrClockSkew):
+		return problem(admit.StoreUnavailable, "The clocks of this service and of the budget store differ by more than 2 s.")
+	default:
+		return problem(admit.StoreUnavailable, "A store that is needed to decide did not answer in time.")
+	}
+}
+
+// identityProblem is the answer to an error of pkg/identity.
+func identityProblem(err error) *Problem {
+	switch {
+	case errors.Is(err, identity.ErrForbiddenTenant):
+		return problem(admit.ForbiddenTenant, err.Error())
+	case errors.Is(err, identity.ErrUnauthenticated):
+		return problem(admit.Unauthenticated, err.Error())
+	case errors.Is(err, identity.ErrDepthExceeded):
+		p := problem(admit.ExecutionDepthExceeded, err.Error())
+		p.Limit = admit.LimitMaxDepth
+		return p
+	default:
+		return problem(admit.StoreUnavailable, "Credentials cannot be verified now.")
+	}
+}
+
+// write sends the problem. Retry-After is there exactly where RetryAfterMS is.
+func (p *Problem) write(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	if p.RetryAfterMS > 0 {
+		h.Set("Retry-After", strconv.FormatInt((p.RetryAfterMS+999)/1000, 10))
+	}
+	if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="weir"`)
+	}
+	body, err := json.Marshal(p)
+	if err != nil { // cannot happen: every member encodes
+		body = []byte(`{"code":"internal_error"}`)
+	}
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(body, '\n')) // a client that went away needs no answer
+}

@@ -1,0 +1,138 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-project/weir/pkg/budgetstore"
+	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/pgstore"
+)
+
+const (
+	// reapTenants and reapHolds bound one look: tenants asked in one round trip, and holds taken of one tenant.
+	reapTenants = 500
+	reapHolds   = 100
+	// pruneEvery and pruneRows bound how fast old rows leave Postgres.
+	pruneEvery = time.Minute
+	pruneRows  = 1000
+)
+
+// reap ends holds whose owner died, until ctx ends. Any replica may do it, all may do it at once, and each step may be
+// repeated: Postgres takes the first end of a reservation, and the script ends a hold once.
+func (s *Service) reap(ctx context.Context) error {
+	var pruned time.Time
+	for {
+		if now := s.deps.Now(); now.Sub(pruned) >= pruneEvery {
+			pruned = now
+			s.prune(ctx, now)
+		}
+		if err := s.reapOnce(ctx); err != nil && ctx.Err() == nil {
+			s.metrics.reaperErrors.Inc()
+			s.trouble(problem(admit.StoreUnavailable, ""), fmt.Errorf("reaper: %w", err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(s.cfg.ReapInterval):
+		}
+	}
+}
+
+func (s *Service) prune(ctx context.Context, now time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if _, err := s.rows.Prune(ctx, now.Add(-s.cfg.Retention), now.Add(-4*maxRootAge), pruneRows); err != nil && ctx.Err() == nil {
+		s.trouble(problem(admit.StoreUnavailable, ""), fmt.Errorf("prune: %w", err))
+	}
+}
+
+// reapOnce looks at every tenant once. The error is the first one; other tenants are looked at all the same (I7).
+func (s *Service) reapOnce(ctx context.Context) error {
+	epoch, err := s.epochs.get()
+	if err != nil {
+		return err
+	}
+	ids := s.catalogs.tenants.IDs()
+	var failed error
+	for start := 0; start < len(ids); start += reapTenants {
+		var tenants []budgetstore.Tenant
+		for _, id := range ids[start:min(start+reapTenants, len(ids))] {
+			tenants = append(tenants, budgetstore.Tenant{ID: id, Epoch: epoch})
+		}
+		look, cancel := s.bounded(ctx)
+		due, err := s.counters.WithDue(look, tenants, s.deps.Now())
+		cancel()
+		if err != nil {
+			return err
+		}
+		for _, t := range due {
+			if err := s.reapTenant(ctx, t); err != nil && failed == nil {
+				failed = fmt.Errorf("tenant %s: %w", t.ID, err)
+			}
+		}
+	}
+	return failed
+}
+
+func (s *Service) reapTenant(ctx context.Context, t budgetstore.Tenant) error {
+	look, cancel := s.bounded(ctx)
+	defer cancel()
+	holds, err := s.counters.Due(look, t, reapHolds)
+	if errors.Is(err, budgetstore.ErrLost) {
+		return nil // nothing is held; reserve says what that means
+	}
+	if err != nil {
+		return err
+	}
+	for _, h := range holds {
+		if err := s.expire(ctx, t, h); err != nil {
+			return fmt.Errorf("reservation %s: %w", h.ID, err)
+		}
+	}
+	return nil
+}
+
+// expire ends one hold: the row and the UNSETTLED event in one transaction, then the script.
+func (s *Service) expire(ctx context.Context, t budgetstore.Tenant, h budgetstore.Hold) error {
+	subj, err := subjectOf(t, h)
+	if err != nil {
+		return err
+	}
+	row := subj.row(pgstore.Expired)
+	row.OwnMode, row.OwnNanos, row.EventID = pgstore.OwnDirect, subj.held.Nanos, subj.eventID("unsettled")
+	event := signed(s.cfg.Secret, subj.unsettledEvent(s.deps.Now()))
+	write, cancel := s.bounded(ctx)
+	defer cancel()
+	stored, done, err := s.rows.End(write, row, &event)
+	if err != nil {
+		return err
+	}
+	if done {
+		s.metrics.expired.Inc()
+	}
+	return s.follow(ctx, *subj, stored)
+}
+
+// follow makes Redis do what Postgres has decided about a hold: the row was first, or it is this expiry's own.
+func (s *Service) follow(ctx context.Context, subj subject, row pgstore.Row) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	var err error
+	switch {
+	case !row.ReservedAt.Equal(subj.reservedAt): // the id belongs to another reservation: this hold can never be settled
+		_, err = s.counters.Release(ctx, subj.ref())
+	case row.Outcome == pgstore.Expired:
+		_, err = s.counters.Expire(ctx, subj.ref())
+	case row.Outcome == pgstore.Released, row.Outcome == pgstore.External:
+		_, err = s.counters.Release(ctx, subj.ref())
+	case row.OwnMode == pgstore.OwnDirect:
+		_, err = s.counters.Settle(ctx, subj.ref(), admit.Estimate{Nanos: row.OwnNanos})
+	default:
+		// Settled while Redis was away: the journal reader adds the amount and drops the hold in one step. Dropping it
+		// here would leave the amount uncounted until then.
+	}
+	return err
+}

@@ -1,0 +1,157 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weir-project/weir/pkg/budgetstore"
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/identity"
+	"github.com/weir-project/weir/pkg/lifecycle"
+	"github.com/weir-project/weir/pkg/obs"
+	"github.com/weir-project/weir/pkg/pgstore"
+)
+
+// Deps is what enters at the edge. All fields are required.
+type Deps struct {
+	Log      *slog.Logger
+	Registry *prometheus.Registry
+	Now      func() time.Time
+	Random   io.Reader
+}
+
+const (
+	// shutdownDeadline is below Kubernetes' 30 s.
+	shutdownDeadline = 20 * time.Second
+	// requestGrace is what requests in flight get: two stores' deadlines and some.
+	requestGrace = 5 * time.Second
+)
+
+// Service is one replica of admission.
+type Service struct {
+	cfg      Config
+	deps     Deps
+	listener net.Listener
+	life     context.Context // of followers, whose apply has no context of its own
+
+	conn     *bus.Conn
+	producer *bus.Producer
+	counters *budgetstore.Store
+	rows     *pgstore.Store
+
+	catalogs  *catalogs
+	jwt       *identity.JWTVerifier
+	epochs    epochs
+	decisions *decisions
+	journal   *bus.Consumer
+	windows   *bus.Consumer
+
+	observe *obs.Server
+	metrics *metrics
+	quiet   quiet
+}
+
+// New builds a replica and takes its port. Redis must answer now, because its eviction policy decides whether it may be
+// used at all; Kafka and Postgres may come later. ctx bounds the start and, once it ends, everything.
+func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
+	s := &Service{cfg: cfg, deps: deps, life: ctx, observe: obs.NewServer(deps.Registry), metrics: newMetrics(deps.Registry)}
+	if err := s.connect(ctx); err != nil {
+		return nil, errors.Join(err, s.close(ctx))
+	}
+	s.followCatalogs()
+	s.decisions = newDecisions(s.metrics, deps.Log, s.producer.Produce)
+	var err error
+	if s.jwt, err = s.newJWT(); err == nil {
+		s.journal, err = s.newJournalReader()
+	}
+	if err == nil {
+		s.windows, err = s.newWindowReader()
+	}
+	if err == nil {
+		s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.HTTP)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("admission: %w", err), s.close(ctx))
+	}
+	s.observe.AddCheck("redis", s.counters.Ping)
+	s.observe.AddCheck("postgres", s.rows.Ping)
+	s.observe.AddCheck("epoch", func(context.Context) error { _, err := s.epochs.get(); return err })
+	s.observe.AddCheck("signing-key", func(context.Context) error {
+		if _, ok := s.catalogs.signing.Get(cfg.TokenKey.ID); !ok {
+			return errors.New("not published yet")
+		}
+		return nil
+	})
+	return s, nil
+}
+
+func (s *Service) connect(ctx context.Context) (err error) {
+	s.conn, err = bus.Connect(bus.Options{Address: s.cfg.Kafka, ClientID: "admission", Log: s.deps.Log, Metrics: s.deps.Registry, Now: s.deps.Now})
+	if err != nil {
+		return fmt.Errorf("admission: %w", err)
+	}
+	if s.producer, err = s.conn.Producer(bus.ProducerConfig{}, topics.AdmissionDecisions, topics.ControlKeys); err != nil {
+		return fmt.Errorf("admission: %w", err)
+	}
+	if s.rows, err = pgstore.Open(ctx, s.cfg.Postgres); err != nil {
+		return fmt.Errorf("admission: %w", err)
+	}
+	start, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	s.counters, err = budgetstore.Open(start, s.cfg.Redis, budgetstore.Options{MaxLease: s.cfg.MaxLease,
+		ExecutionTTL: maxRootAge + s.cfg.TokenTTL + time.Hour})
+	if err != nil {
+		return fmt.Errorf("admission: %w", err)
+	}
+	return nil
+}
+
+// Address is where the API listens, host:port.
+func (s *Service) Address() string { return s.listener.Addr().String() }
+
+// Run serves until ctx ends or a part fails. What runs, and in which order it stops: intake first, so that nothing new
+// begins; then the readers and the reaper; then the decisions still queued are flushed; the stores close last.
+func (s *Service) Run(ctx context.Context) error {
+	g := lifecycle.New(s.deps.Log, shutdownDeadline)
+	g.Add("http", lifecycle.Intake, func(ctx context.Context) error { return obs.Serve(ctx, s.listener, s.routes(), requestGrace) })
+	g.Add("journal", lifecycle.Consumers, s.journal.Run)
+	g.Add("windows", lifecycle.Consumers, s.windows.Run)
+	g.Add("reaper", lifecycle.Consumers, s.reap)
+	for _, f := range s.catalogs.followers {
+		g.Add("follow "+f.Topic().Name(), lifecycle.Consumers, f.Run)
+	}
+	g.Add("epoch", lifecycle.Consumers, s.watchEpoch)
+	g.Add("signing-key", lifecycle.Consumers, s.publishKey)
+	g.Add("decisions", lifecycle.Producers, s.decisions.run)
+	g.Add("stores", lifecycle.Stores, func(ctx context.Context) error {
+		<-ctx.Done()
+		return s.close(ctx)
+	})
+	s.deps.Log.Info("serving", "address", s.Address(), "token_key", s.cfg.TokenKey.ID)
+	return g.Run(ctx)
+}
+
+// close closes what was opened, Kafka first: its flush may take a moment.
+func (s *Service) close(ctx context.Context) error {
+	var errs []error
+	if s.producer != nil {
+		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		errs = append(errs, s.producer.Close(flush))
+	}
+	if s.counters != nil {
+		errs = append(errs, s.counters.Close())
+	}
+	if s.rows != nil {
+		s.rows.Close()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,183 @@
+package admission
+
+import (
+	"encoding/json"
+
+	"github.com/weir-project/weir/pkg/domain/ladder"
+	"github.com/weir-project/weir/pkg/domain/money"
+)
+
+// The JSON of design.md section 12. Requests are decoded strictly; optional members are zero where absent.
+
+type executionRequest struct {
+	RootExecutionID string     `json:"root_execution_id"`
+	ParentToken     string     `json:"parent_token"`
+	AgentID         string     `json:"agent_id"`
+	CostCenter      string     `json:"cost_center"`
+	MaxCostUSD      *money.USD `json:"max_cost_usd"`
+	MaxDepth        *int       `json:"max_depth"`
+}
+
+type executionAnswer struct {
+	RootExecutionID string     `json:"root_execution_id"`
+	AgentID         string     `json:"agent_id"`
+	Depth           int        `json:"depth"`
+	MaxDepth        int        `json:"max_depth,omitempty"`
+	MaxCostUSD      *money.USD `json:"max_cost_usd,omitempty"`
+	Token           string     `json:"token"`
+	ExpiresAt       string     `json:"expires_at"`
+}
+
+type reserveRequest struct {
+	ReservationID  string                 `json:"reservation_id"`
+	Provider       string                 `json:"provider"`
+	Model          string                 `json:"model"`
+	Estimate       map[string]json.Number `json:"estimate"`
+	Effect         string                 `json:"effect"`
+	ExecutionToken string                 `json:"execution_token"`
+	AgentID        string                 `json:"agent_id"`
+	ParentAgentID  string                 `json:"parent_agent_id"`
+	CostCenter     string                 `json:"cost_center"`
+	LeaseSeconds   int64                  `json:"lease_seconds"`
+}
+
+type reserveAnswer struct {
+	ReservationID string             `json:"reservation_id"`
+	State         string             `json:"state"`
+	Rung          ladder.Rung        `json:"rung"`
+	Mode          string             `json:"mode"`
+	Model         string             `json:"model"`
+	Cache         cacheAnswer        `json:"cache"`
+	PercentUsed   int64              `json:"percent_used"`
+	Message       string             `json:"message"`
+	Reserved      amounts            `json:"reserved"`
+	Remaining     remaining          `json:"remaining"`
+	Execution     *executionPosition `json:"execution"`
+	Receipt       string             `json:"receipt"`
+	ReservedAt    string             `json:"reserved_at"`
+	ExpiresAt     string             `json:"expires_at"`
+}
+
+type cacheAnswer struct {
+	Exact             bool    `json:"exact"`
+	SemanticThreshold *string `json:"semantic_threshold"`
+}
+
+type amounts struct {
+	CostUSD      money.USD `json:"cost_usd"`
+	InputTokens  int64     `json:"input_tokens"`
+	OutputTokens int64     `json:"output_tokens"`
+}
+
+type remaining struct {
+	MinuteUSD money.USD `json:"minute_usd"`
+	DayUSD    money.USD `json:"day_usd"`
+	MonthUSD  money.USD `json:"month_usd"`
+}
+
+type executionPosition struct {
+	RootExecutionID string     `json:"root_execution_id"`
+	SpentUSD        money.USD  `json:"spent_usd"`
+	RemainingUSD    *money.USD `json:"remaining_usd"` // null: no limit
+	Depth           int64      `json:"depth"`
+	Calls           int64      `json:"calls"`
+}
+
+type settleRequest struct {
+	Usage       json.RawMessage        `json:"usage"`
+	API         string                 `json:"api"`
+	Meters      map[string]json.Number `json:"meters"`
+	Status      string                 `json:"status"`
+	ErrorCode   string                 `json:"error_code"`
+	Model       string                 `json:"model"`
+	ServiceTier string                 `json:"service_tier"`
+	ResponseID  string                 `json:"response_id"`
+	Traceparent string                 `json:"traceparent"`
+	Tracestate  string                 `json:"tracestate"`
+	Receipt     string                 `json:"receipt"`
+}
+
+type settleAnswer struct {
+	ReservationID string     `json:"reservation_id"`
+	State         string     `json:"state"`
+	Status        string     `json:"status"`
+	CostUSD       *money.USD `json:"cost_usd"` // null: unpriced
+	ReservedUSD   money.USD  `json:"reserved_usd"`
+	OverageUSD    money.USD  `json:"overage_usd"`
+	Estimated     bool       `json:"estimated"`
+	Late          bool       `json:"late"`
+	EventID       string     `json:"event_id"`
+}
+
+type releaseRequest struct {
+	Receipt string `json:"receipt"`
+}
+
+type extendRequest struct {
+	LeaseSeconds      int64  `json:"lease_seconds"`
+	OutputTokensSoFar int64  `json:"output_tokens_so_far"`
+	Receipt           string `json:"receipt"`
+}
+
+type extendAnswer struct {
+	ReservationID string   `json:"reservation_id"`
+	State         string   `json:"state"`
+	Stop          bool     `json:"stop"`
+	Reason        string   `json:"reason,omitempty"`
+	Detail        string   `json:"detail,omitempty"`
+	Reserved      *amounts `json:"reserved,omitempty"`
+	ExpiresAt     string   `json:"expires_at,omitempty"`
+}
+
+// stateAnswer is a reservation's state: open, expiring, settled, released, expired or external.
+type stateAnswer struct {
+	ReservationID string     `json:"reservation_id"`
+	State         string     `json:"state"`
+	ReservedAt    string     `json:"reserved_at"`
+	ExpiresAt     string     `json:"expires_at,omitempty"`
+	ReservedUSD   money.USD  `json:"reserved_usd"`
+	CostUSD       *money.USD `json:"cost_usd,omitempty"`
+	Estimated     bool       `json:"estimated,omitempty"`
+	Late          bool       `json:"late,omitempty"`
+	EventID       string     `json:"event_id,omitempty"`
+}
+
+type closeAnswer struct {
+	RootExecutionID string `json:"root_execution_id"`
+	State           string `json:"state"`
+	ClosedAt        string `json:"closed_at"`
+}
+
+type budgetAnswer struct {
+	TenantID    string                `json:"tenant_id"`
+	AsOf        string                `json:"as_of"`
+	Rung        ladder.Rung           `json:"rung"`
+	Mode        string                `json:"mode"`
+	PercentUsed int64                 `json:"percent_used"`
+	Message     string                `json:"message"`
+	Timezone    string                `json:"timezone"`
+	Remaining   remaining             `json:"remaining"`
+	Windows     map[string]windowLine `json:"windows"`
+	Limits      map[string]limitLine  `json:"limits"`
+}
+
+// windowLine is one window of dollars. used = own + external; own holds settled and held amounts.
+type windowLine struct {
+	CeilingUSD   money.USD   `json:"ceiling_usd"`
+	UsedUSD      money.USD   `json:"used_usd"`
+	OwnUSD       money.USD   `json:"own_usd"`
+	ExternalUSD  money.USD   `json:"external_usd"`
+	HeldUSD      money.USD   `json:"held_usd"`
+	RemainingUSD money.USD   `json:"remaining_usd"`
+	PercentUsed  int64       `json:"percent_used"`
+	Rung         ladder.Rung `json:"rung"`
+	Soft         bool        `json:"soft,omitempty"`
+	ResetsAt     string      `json:"resets_at,omitempty"`
+}
+
+// limitLine is one rate or the concurrency; limit 0 is none.
+type limitLine struct {
+	Limit     int64 `json:"limit"`
+	Used      int64 `json:"used"`
+	Remaining int64 `json:"remaining"`
+}
