@@ -2,12 +2,10 @@ package audit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/weir-project/weir/pkg/bus"
-	"github.com/weir-project/weir/pkg/catalog"
 	"github.com/weir-project/weir/pkg/gen/topics"
 )
 
@@ -79,12 +77,13 @@ type Sources struct {
 	Log     *bus.Conn
 	Books   Books
 	Budgets Budgets
+	Now     time.Time
 }
 
 // Run audits everything once. A difference is in the report; an error is a source that could not be read.
 func Run(ctx context.Context, s Sources) (Report, error) {
 	var r Report
-	zones, err := readZones(ctx, s.Log)
+	calendars, err := readCalendars(ctx, s.Log)
 	if err != nil {
 		return r, err
 	}
@@ -98,47 +97,20 @@ func Run(ctx context.Context, s Sources) (Report, error) {
 	if err := checkEvents(ctx, s.Log, j, &r); err != nil {
 		return r, err
 	}
-	checkEntries(j, zones, &r)
+	checkEntries(j, calendars, &r)
 	if err := checkLedger(ctx, s.Books, j, &r); err != nil {
 		return r, err
 	}
-	expected := foldWindows(j, zones)
+	expected := foldWindows(j, calendars)
 	if err := checkWindowTopic(ctx, s.Log, expected, &r); err != nil {
 		return r, err
 	}
 	if err := checkWindowTable(ctx, s.Books, expected, &r); err != nil {
 		return r, err
 	}
-	if err := checkBudgets(ctx, s.Budgets, j, zones, expected, &r); err != nil {
+	if err := checkBudgets(ctx, s.Budgets, s.Now, j, calendars, expected, &r); err != nil {
 		return r, err
 	}
 	r.finish()
 	return r, nil
-}
-
-// contract is what the auditor needs of a tenant: its calendar.
-type contract struct{ zone *time.Location }
-
-// readZones reads every tenant's time zone from the catalog.
-func readZones(ctx context.Context, log *bus.Conn) (map[string]contract, error) {
-	tenants := catalog.NewTenants(func(string, string, error) {})
-	for p := range int32(topics.CatalogTenants.Partitions()) {
-		if err := log.ReadPartition(ctx, topics.CatalogTenants, p, -1, -1, tenants.Apply); err != nil {
-			return nil, err
-		}
-	}
-	zones := map[string]contract{}
-	for _, id := range tenants.IDs() {
-		h, _ := tenants.History(id)
-		c := h.Versions[len(h.Versions)-1]
-		loc, err := c.Location()
-		if err != nil {
-			return nil, fmt.Errorf("tenant %s: %w", id, err)
-		}
-		zones[id] = contract{loc}
-	}
-	if len(zones) == 0 {
-		return nil, errors.New("the catalog has no tenants")
-	}
-	return zones, nil
 }

@@ -5,23 +5,28 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // checkBudgets compares Redis: at a quiet moment, own without open holds is the journal's own, and external is the
 // journal's external (design.md 4.4). Windows that Redis no longer labels are past and need no counter.
-func checkBudgets(ctx context.Context, b Budgets, j *journal, zones map[string]contract, want map[WindowKey]*total, r *Report) error {
-	roots := map[[2]string]bool{}
+func checkBudgets(ctx context.Context, b Budgets, now time.Time, j *journal, calendars map[string]calendar, want map[WindowKey]*total, r *Report) error {
+	roots, own := map[[2]string]bool{}, map[string]bool{}
 	for _, e := range j.entries {
+		own[e.GetTenantId()] = own[e.GetTenantId()] || e.GetOwnNanos() != 0
 		if root := e.GetLineage().GetRootExecutionId(); root != "" {
 			roots[[2]string{e.GetTenantId(), root}] = true
 		}
 	}
-	for _, tenant := range slices.Sorted(maps.Keys(zones)) {
-		c, err := b.Tenant(ctx, tenant, zones[tenant].zone)
+	for _, tenant := range slices.Sorted(maps.Keys(calendars)) {
+		c, err := b.Tenant(ctx, tenant, calendars[tenant].at(now))
 		if err != nil {
 			return fmt.Errorf("read the counters of %s: %w", tenant, err)
 		}
 		if !c.Known {
+			if own[tenant] {
+				r.differ("redis", "tenant "+tenant, "counters: the journal has own entries", "none")
+			}
 			continue // never reserved anything: no counter was ever made
 		}
 		r.Tenants++

@@ -10,15 +10,15 @@ import (
 )
 
 // checkEntries recomputes every entry's money from its own lines (I5) and its window keys from its time.
-func checkEntries(j *journal, zones map[string]contract, r *Report) {
+func checkEntries(j *journal, calendars map[string]calendar, r *Report) {
 	raw, billed := money.USD{}, money.USD{}
 	for _, e := range j.entries {
-		c, known := zones[e.GetTenantId()]
+		c, known := calendars[e.GetTenantId()]
 		if !known {
 			r.differ("journal", e.GetId(), "a tenant of the catalog", e.GetTenantId())
 			continue
 		}
-		checkKeys(e, c.zone, r)
+		checkKeys(e, c.at(e.GetEventTime().AsTime()), r)
 		if e.GetKind() == weirv1.EntryKind_ENTRY_KIND_REVERSAL {
 			checkReversal(e, j, r)
 		}

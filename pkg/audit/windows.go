@@ -19,14 +19,14 @@ type total struct {
 }
 
 // foldWindows adds every entry to its minute, hour, day, month and execution.
-func foldWindows(j *journal, zones map[string]contract) map[WindowKey]*total {
+func foldWindows(j *journal, calendars map[string]calendar) map[WindowKey]*total {
 	all := map[WindowKey]*total{}
 	for _, e := range j.entries {
-		c, known := zones[e.GetTenantId()]
+		c, known := calendars[e.GetTenantId()]
 		if !known {
 			continue // reported by checkEntries
 		}
-		k := keys(e, c.zone)
+		k := keys(e, c.at(e.GetEventTime().AsTime()))
 		for i, kind := range []string{"MINUTE", "HOUR", "DAY", "MONTH"} {
 			add(all, WindowKey{e.GetTenantId(), "TENANT", "", kind, k[i]}, e)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/clickhouse"
 	"github.com/weir-project/weir/pkg/gen/migrations"
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/migrate"
@@ -133,8 +134,8 @@ func InitEpoch(ctx context.Context, postgres, redis string) error {
 	if err != nil {
 		return err
 	}
-	held, err := rd.Epoch(ctx)
-	if err != nil {
+	held, err := rd.Epoch(ctx) // 0 where there is none
+	if err != nil && !errors.Is(err, budgetstore.ErrNoEpoch) {
 		return err
 	}
 	switch {
@@ -162,4 +163,28 @@ func InitEpoch(ctx context.Context, postgres, redis string) error {
 		return errors.Join(err, fmt.Errorf("%w: Redis took epoch %d instead of %d", ErrLost, held, remembered))
 	}
 	return nil
+}
+
+// InitClickHouse makes the database and applies the migrations that are missing.
+func InitClickHouse(ctx context.Context, address string) error {
+	ch, err := clickhouse.Open(address)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = ch.Close() }()
+	if err := ch.CreateDatabase(ctx); err != nil {
+		return err
+	}
+	_, err = migrate.Statements(ctx, ch, migrate.ClickHouseRecords, migrations.ClickHouse)
+	return err
+}
+
+// CheckClickHouse refuses a server without the tables, or on which an insert could be counted twice.
+func CheckClickHouse(ctx context.Context, address string) error {
+	ch, err := clickhouse.Open(address)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = ch.Close() }()
+	return ch.Probe(ctx)
 }

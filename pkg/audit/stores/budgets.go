@@ -1,0 +1,48 @@
+package stores
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-project/weir/pkg/audit"
+	"github.com/weir-project/weir/pkg/budgetstore"
+	"github.com/weir-project/weir/pkg/domain/admit"
+)
+
+// Budgets is Redis as the auditor sees it.
+type Budgets struct {
+	Store *budgetstore.Store
+	// Epoch is the one that Postgres says Redis is in.
+	Epoch int64
+	Now   func() time.Time
+}
+
+// Tenant implements audit.Budgets.
+func (b Budgets) Tenant(ctx context.Context, tenant string, zone *time.Location) (audit.Counters, error) {
+	u, err := b.Store.Budget(ctx, budgetstore.Tenant{ID: tenant, Epoch: b.Epoch}, admit.CalendarAt(b.Now(), zone))
+	if errors.Is(err, budgetstore.ErrLost) {
+		return audit.Counters{}, nil
+	}
+	if err != nil {
+		return audit.Counters{}, fmt.Errorf("budget of %s: %w", tenant, err)
+	}
+	return audit.Counters{
+		Known: true, DayLabel: u.Day.Label, MonthLabel: u.Month.Label,
+		DayOwn: int64(u.Day.Own), DayHeld: int64(u.Day.Held), DayExternal: int64(u.Day.External),
+		MonthOwn: int64(u.Month.Own), MonthHeld: int64(u.Month.Held), MonthExternal: int64(u.Month.External),
+	}, nil
+}
+
+// Execution implements audit.Budgets.
+func (b Budgets) Execution(ctx context.Context, tenant, root string) (audit.ExecutionCounters, error) {
+	x, err := b.Store.Execution(ctx, budgetstore.Tenant{ID: tenant, Epoch: b.Epoch}, root)
+	if errors.Is(err, budgetstore.ErrNoExecution) || errors.Is(err, budgetstore.ErrLost) {
+		return audit.ExecutionCounters{}, nil
+	}
+	if err != nil {
+		return audit.ExecutionCounters{}, fmt.Errorf("execution %s of %s: %w", root, tenant, err)
+	}
+	return audit.ExecutionCounters{Known: x.Known, Own: int64(x.Own), Held: int64(x.Held), External: int64(x.External)}, nil
+}

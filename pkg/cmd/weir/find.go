@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-project/weir/pkg/bus"
+)
+
+func (a *app) findCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "find EVENT-ID", Short: "Where an event is: its ledger rows, its dead letter with the reason, or not seen yet",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.find(c.Context(), c.OutOrStdout(), args[0]) },
+	}
+}
+
+// foundRow is a ledger row as `find` shows it.
+type foundRow struct {
+	ID         string  `json:"id"`
+	Kind       string  `json:"entry_kind"`
+	TenantID   string  `json:"tenant_id"`
+	Timestamp  string  `json:"timestamp"`
+	Agent      string  `json:"agent_id"`
+	CostCenter string  `json:"cost_center"`
+	Model      string  `json:"model"`
+	Status     string  `json:"status"`
+	RawUSD     *string `json:"raw_cost_usd"`
+	BilledUSD  *string `json:"billed_cost_usd"`
+	Journal    string  `json:"journal"` // partition:offset in ledger.entries.v1
+}
+
+// findAnswer has state ledger, dead_letter or unseen.
+type findAnswer struct {
+	EventID     string       `json:"event_id"`
+	State       string       `json:"state"`
+	Rows        []foundRow   `json:"rows"`
+	DeadLetters []deadLetter `json:"dead_letters"`
+	Lag         int64        `json:"lag"`
+}
+
+func (a *app) find(ctx context.Context, out io.Writer, id string) error {
+	db, err := a.clickhouse(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	conn, err := a.kafka(ctx)
+	if err != nil {
+		return err
+	}
+	answer := findAnswer{EventID: id, State: "unseen", Rows: []foundRow{}, DeadLetters: []deadLetter{}}
+	rows, err := db.Select(ctx, `SELECT id, entry_kind, tenant_id, toString(timestamp), agent_id, cost_center, model_or_resource, status,
+		toString(raw_cost_usd), toString(markup_cost_usd), concat(toString(kafka_partition), ':', toString(kafka_offset))
+		FROM agent_cost_ledger WHERE event_id = ? ORDER BY kafka_partition, kafka_offset LIMIT 100`, id)
+	if err != nil {
+		return away("%w", err)
+	}
+	for _, r := range rows {
+		answer.Rows = append(answer.Rows, foundRow{r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], decimalText(r[8]), decimalText(r[9]), r[10]})
+		answer.State = "ledger"
+	}
+	if err := eachDeadLetter(ctx, conn, func(r bus.Record) error {
+		if d := asDeadLetter(r); d.EventID == id {
+			answer.DeadLetters = append(answer.DeadLetters, d)
+			if answer.State == "unseen" {
+				answer.State = "dead_letter"
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if answer.Lag, err = lag(ctx, conn, wayToTheBill()); err != nil {
+		return err
+	}
+	if a.json {
+		err = printJSON(out, answer)
+	} else {
+		err = answer.print(out)
+	}
+	if err == nil && answer.State == "unseen" {
+		return silentNo()
+	}
+	return err
+}
+
+func (f findAnswer) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	for _, r := range f.Rows {
+		usd := "unpriced"
+		if r.RawUSD != nil {
+			usd = "$" + *r.RawUSD
+		}
+		fmt.Fprintf(w, "ledger\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Kind, r.TenantID, r.Agent, r.Model, usd, r.Timestamp)
+	}
+	for _, d := range f.DeadLetters {
+		fmt.Fprintf(w, "dead letter\t%s\t%s\t%s\n", d.Ref, d.Reason, d.Detail)
+	}
+	if f.State == "unseen" {
+		fmt.Fprintf(w, "not seen yet; %d records are still on their way\n", f.Lag)
+	}
+	return w.Flush()
+}
