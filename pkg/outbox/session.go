@@ -59,6 +59,7 @@ func Open(ctx context.Context, url string) (*Session, error) {
 		"tcp_keepalives_idle":     "10",
 		"tcp_keepalives_interval": "5",
 		"tcp_keepalives_count":    "3",
+		"tcp_user_timeout":        "25000",
 	} {
 		cfg.RuntimeParams[name] = value
 	}

@@ -4,8 +4,10 @@ package outbox_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -57,6 +59,29 @@ func TestPlainSQL(t *testing.T) {
 	}
 	if got := drain(t, s, wide()); !slices.Equal(got, []string{"e1"}) {
 		t.Fatalf("got %v", got)
+	}
+}
+
+// TestDocumentedSQL runs the example of docs/outbox.md as it stands there.
+func TestDocumentedSQL(t *testing.T) {
+	text, err := os.ReadFile("../../docs/outbox.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "```sql\n")
+	example, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("no SQL block in docs/outbox.md")
+	}
+	url := database(t)
+	w, s := connect(t, url), lead(t, url)
+	exec(t, w, "CREATE TABLE accounts (tenant text, spent int)")
+	if _, err := w.PgConn().Exec(t.Context(), example).ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	b := next(t, s, wide())
+	if len(b.Rows) != 1 || b.Rows[0].AggregateID != "acme" || !json.Valid(b.Rows[0].Payload) || len(b.Rows[0].Headers) != 1 {
+		t.Fatalf("%+v", b.Rows)
 	}
 }
 

@@ -15,6 +15,10 @@ import (
 const (
 	retryMin = 100 * time.Millisecond
 	retryMax = 5 * time.Second
+	// answerWithin bounds every call of the database: a server that vanished without a word must not hold the relay.
+	answerWithin = time.Minute
+	// measureEvery is short against the age at which anybody is called.
+	measureEvery = 2 * time.Second
 )
 
 // relay drains one database.
@@ -52,18 +56,13 @@ func (r *relay) run(ctx context.Context) error {
 
 // session opens a connection, waits for the lead and drains until something breaks.
 func (r *relay) session(ctx context.Context) error {
-	s, err := outbox.Open(ctx, r.cfg.Postgres)
+	s, err := ask(ctx, func(ctx context.Context) (*outbox.Session, error) { return outbox.Open(ctx, r.cfg.Postgres) })
 	if err != nil {
 		return err
 	}
-	defer func() {
-		// The server frees the lead when the connection ends, however it ends.
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = s.Close(closing)
-	}()
+	defer hangUp(ctx, s)
 	for said := false; ; said = true {
-		led, err := s.TryLead(ctx)
+		led, err := ask(ctx, s.TryLead)
 		if err != nil {
 			return err
 		}
@@ -100,7 +99,9 @@ func (r *relay) lead(ctx context.Context, s *outbox.Session) error {
 
 // step publishes one batch and records it, in this order. It returns the number of rows dealt with.
 func (r *relay) step(ctx context.Context, s *outbox.Session) (int, error) {
-	batch, err := s.Next(ctx, outbox.Limits{Rows: r.cfg.BatchRows, Bytes: int64(r.cfg.BatchBytes)})
+	batch, err := ask(ctx, func(ctx context.Context) (outbox.Batch, error) {
+		return s.Next(ctx, outbox.Limits{Rows: r.cfg.BatchRows, Bytes: int64(r.cfg.BatchBytes)})
+	})
 	if err != nil || len(batch.Rows) == 0 {
 		return 0, err
 	}
@@ -110,7 +111,7 @@ func (r *relay) step(ctx context.Context, s *outbox.Session) (int, error) {
 	if err := r.publish(ctx, finish, s, out); err != nil {
 		return 0, err
 	}
-	if err := s.Advance(finish, batch, parked); err != nil {
+	if err := within(finish, func(ctx context.Context) error { return s.Advance(ctx, batch, parked) }); err != nil {
 		return 0, err
 	}
 	for _, p := range parked {
@@ -134,7 +135,7 @@ func (r *relay) publish(ctx, finish context.Context, s *outbox.Session, out []bu
 		if ctx.Err() != nil {
 			return fmt.Errorf("stopped before the acknowledgement: %w", err)
 		}
-		if err := s.Check(ctx); err != nil {
+		if err := within(ctx, s.Check); err != nil {
 			return err
 		}
 	}
@@ -152,7 +153,7 @@ func (r *relay) rotate(ctx context.Context, s *outbox.Session, published int) er
 		return nil
 	}
 	r.rotatedAt, r.sinceRotate = now, 0
-	done, err := s.Rotate(ctx)
+	done, err := ask(ctx, s.Rotate)
 	if err != nil {
 		return err
 	}
@@ -174,17 +175,13 @@ func (r *relay) measure(ctx context.Context) error {
 }
 
 func (r *relay) measureSession(ctx context.Context) error {
-	s, err := outbox.Open(ctx, r.cfg.Postgres)
+	s, err := ask(ctx, func(ctx context.Context) (*outbox.Session, error) { return outbox.Open(ctx, r.cfg.Postgres) })
 	if err != nil {
 		return err
 	}
-	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = s.Close(closing)
-	}()
+	defer hangUp(ctx, s)
 	for {
-		b, err := s.Measure(ctx)
+		b, err := ask(ctx, s.Measure)
 		if err != nil {
 			return err
 		}
@@ -197,8 +194,26 @@ func (r *relay) measureSession(ctx context.Context) error {
 	}
 }
 
-// measureEvery is short against the age at which anybody is called.
-const measureEvery = 2 * time.Second
+// ask calls the database with a deadline.
+func ask[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	return call(ctx)
+}
+
+// within is ask for calls without an answer.
+func within(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	return call(ctx)
+}
+
+// hangUp closes a session. The server frees the lead when the connection ends, however it ends.
+func hangUp(ctx context.Context, s *outbox.Session) {
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = s.Close(closing)
+}
 
 // pause waits for d and returns false when ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
