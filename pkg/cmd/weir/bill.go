@@ -13,6 +13,7 @@ import (
 
 func (a *app) billCmd() *cobra.Command {
 	var tenant, month, by string
+	var wait time.Duration
 	c := &cobra.Command{
 		Use: "bill --tenant T --month YYYY-MM", Short: "What a tenant owes, from the ledger",
 		Args: cobra.NoArgs,
@@ -20,11 +21,12 @@ func (a *app) billCmd() *cobra.Command {
 			if month == "" {
 				month = time.Now().UTC().Format("2006-01")
 			}
-			return a.bill(c.Context(), c.OutOrStdout(), tenant, month, by)
+			return a.bill(c.Context(), c.OutOrStdout(), tenant, month, by, wait)
 		},
 	}
 	c.Flags().StringVar(&tenant, "tenant", "", "tenant")
 	c.Flags().StringVar(&month, "month", "", "month as YYYY-MM (default: this one, UTC)")
+	c.Flags().DurationVar(&wait, "wait", 0, "how long to wait for records that are still on their way")
 	c.Flags().StringVar(&by, "by", "", "cost_center, agent, model or day")
 	return c
 }
@@ -58,7 +60,7 @@ func billColumns() map[string]string {
 	}
 }
 
-func (a *app) bill(ctx context.Context, out io.Writer, tenant, month, by string) error {
+func (a *app) bill(ctx context.Context, out io.Writer, tenant, month, by string, wait time.Duration) error {
 	column, ok := billColumns()[by]
 	when, err := time.Parse("2006-01", month)
 	if tenant == "" || !ok || err != nil {
@@ -74,7 +76,7 @@ func (a *app) bill(ctx context.Context, out io.Writer, tenant, month, by string)
 		return err
 	}
 	answer := billAnswer{Tenant: tenant, Month: month}
-	if answer.Lag, err = lag(ctx, conn, wayToTheBill()); err != nil {
+	if answer.Lag, err = waitQuiet(ctx, conn, wayToTheBill(), wait); err != nil {
 		return err
 	}
 	period := uint32(when.Year()*100 + int(when.Month()))

@@ -5,18 +5,25 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/clickhouse"
 )
 
 func (a *app) findCmd() *cobra.Command {
-	return &cobra.Command{
+	var wait time.Duration
+	c := &cobra.Command{
 		Use: "find EVENT-ID", Short: "Where an event is: its ledger rows, its dead letter with the reason, or not seen yet",
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.find(c.Context(), c.OutOrStdout(), args[0]) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.find(c.Context(), c.OutOrStdout(), args[0], wait)
+		},
 	}
+	c.Flags().DurationVar(&wait, "wait", 0, "how long to wait for an event that is still on its way")
+	return c
 }
 
 // foundRow is a ledger row as `find` shows it.
@@ -43,7 +50,7 @@ type findAnswer struct {
 	Lag         int64        `json:"lag"`
 }
 
-func (a *app) find(ctx context.Context, out io.Writer, id string) error {
+func (a *app) find(ctx context.Context, out io.Writer, id string, wait time.Duration) error {
 	db, err := a.clickhouse(ctx)
 	if err != nil {
 		return err
@@ -53,12 +60,48 @@ func (a *app) find(ctx context.Context, out io.Writer, id string) error {
 	if err != nil {
 		return err
 	}
+	deadline := time.NewTimer(wait)
+	defer deadline.Stop()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		answer, err := look(ctx, db, conn, id)
+		if err != nil {
+			return err
+		}
+		if answer.State != "unseen" {
+			return a.found(out, answer)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("interrupted: %w", ctx.Err())
+		case <-deadline.C:
+			return a.found(out, answer)
+		case <-tick.C:
+		}
+	}
+}
+
+// found prints an answer; unseen is the answer no.
+func (a *app) found(out io.Writer, answer findAnswer) error {
+	print := func() error { return answer.print(out) }
+	if a.json {
+		print = func() error { return printJSON(out, answer) }
+	}
+	if err := print(); err != nil || answer.State != "unseen" {
+		return err
+	}
+	return silentNo()
+}
+
+// look searches ledger and dead letters once.
+func look(ctx context.Context, db *clickhouse.Client, conn *bus.Conn, id string) (findAnswer, error) {
 	answer := findAnswer{EventID: id, State: "unseen", Rows: []foundRow{}, DeadLetters: []deadLetter{}}
 	rows, err := db.Select(ctx, `SELECT id, entry_kind, tenant_id, toString(timestamp), agent_id, cost_center, model_or_resource, status,
 		toString(raw_cost_usd), toString(markup_cost_usd), concat(toString(kafka_partition), ':', toString(kafka_offset))
 		FROM agent_cost_ledger WHERE event_id = ? ORDER BY kafka_partition, kafka_offset LIMIT 100`, id)
 	if err != nil {
-		return away("%w", err)
+		return answer, away("%w", err)
 	}
 	for _, r := range rows {
 		answer.Rows = append(answer.Rows, foundRow{r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], decimalText(r[8]), decimalText(r[9]), r[10]})
@@ -73,20 +116,10 @@ func (a *app) find(ctx context.Context, out io.Writer, id string) error {
 		}
 		return nil
 	}); err != nil {
-		return err
+		return answer, err
 	}
-	if answer.Lag, err = lag(ctx, conn, wayToTheBill()); err != nil {
-		return err
-	}
-	if a.json {
-		err = printJSON(out, answer)
-	} else {
-		err = answer.print(out)
-	}
-	if err == nil && answer.State == "unseen" {
-		return silentNo()
-	}
-	return err
+	answer.Lag, err = lag(ctx, conn, wayToTheBill())
+	return answer, err
 }
 
 func (f findAnswer) print(out io.Writer) error {

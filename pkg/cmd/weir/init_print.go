@@ -12,6 +12,7 @@ import (
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/gen/migrations"
 	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/outbox"
 )
 
 // printInit writes what an administrator runs. Kafka's own command-line tools are the lingua franca for topics and
@@ -30,6 +31,9 @@ func printInit(out io.Writer, replication int) error {
 	w.line("\n-- Postgres: run with psql as the owner of the database")
 	w.migrations(migrations.Postgres)
 	w.line(strings.TrimSpace(postgresGrants))
+	for _, grant := range append(outbox.WriterGrants("weir_admission"), outbox.RelayGrants("weir_outbox_relay")...) {
+		w.line("%s;", grant)
+	}
 	w.line("\n-- ClickHouse: run with clickhouse-client --multiquery")
 	w.line("CREATE DATABASE IF NOT EXISTS weir; USE weir;")
 	w.migrations(migrations.ClickHouse)
@@ -96,18 +100,12 @@ func (s *script) migrations(files embed.FS) {
 	})
 }
 
-// postgresGrants are the least rights of the two services that use Postgres.
+// postgresGrants are admission's least rights on its own tables; those on the outbox are pkg/outbox's to say.
 const postgresGrants = `
 CREATE ROLE weir_admission LOGIN;
+CREATE ROLE weir_outbox_relay LOGIN;
 GRANT SELECT, INSERT, UPDATE, DELETE ON reservations, executions TO weir_admission;
 GRANT SELECT, INSERT, UPDATE ON tenant_states, redis_epoch TO weir_admission;
-GRANT INSERT ON outbox TO weir_admission;
-GRANT SELECT ON outbox_slot TO weir_admission;
-CREATE ROLE weir_outbox_relay LOGIN;
-GRANT SELECT ON outbox TO weir_outbox_relay;
-GRANT SELECT, TRUNCATE ON outbox_0, outbox_1, outbox_2, outbox_3 TO weir_outbox_relay;
-GRANT SELECT, UPDATE ON outbox_slot TO weir_outbox_relay;
-GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_cursor, outbox_parked TO weir_outbox_relay;
 `
 
 // clickhouseGrants are the least rights of the two sinks and of finance.
