@@ -106,9 +106,14 @@ func start() time.Time { return time.Date(2026, 6, 30, 23, 58, 20, 123_456_000, 
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	return newWorldAt(t, redisURL)
+}
+
+func newWorldAt(t testing.TB, url string) *world {
+	t.Helper()
 	w := &world{t: t, clock: &logical{}, tenant: Tenant{ID: fmt.Sprintf("%s-%d", safe(t.Name()), time.Now().UnixNano()), Epoch: testEpoch}}
 	w.clock.us.Store(start().UnixMicro())
-	store, err := Open(t.Context(), redisURL, Options{ScriptClock: w.clock.now})
+	store, err := Open(t.Context(), url, Options{ScriptClock: w.clock.now})
 	w.must(err)
 	t.Cleanup(func() { _ = store.Close() })
 	w.store = store

@@ -28,7 +28,7 @@ type walk struct {
 // TestRandomHistories compares every answer and every counter of the scripts with the model's, over random orders of all
 // operations, repeats, clock steps back, midnights and holds that nobody ends.
 func TestRandomHistories(t *testing.T) {
-	const seeds, steps = 12, 2500
+	const seeds, steps = 8, 2000
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()

@@ -15,12 +15,8 @@ func (s *Store) Reserve(ctx context.Context, r Request) (Reply, error) {
 	if err := r.validate(); err != nil {
 		return Reply{}, err
 	}
-	keys := []string{key(r.Tenant, "s"), key(r.Tenant, "h:"+r.ID), key(r.Tenant, "d"), key(r.Tenant, "r"), key(r.Tenant, "l")}
-	if r.Execution.Root != "" {
-		keys = append(keys, key(r.Tenant, "x:"+r.Execution.Root))
-	}
-	code, f, err := s.run(ctx, "reserve", s.scripts.reserve, keys, r.packed(), r.Execution.Root, r.Context, s.at(), r.ID,
-		millis(r.Lease+s.opts.HoldTTL), millis(s.opts.ExecutionTTL))
+	keys, args := s.reserveCall(r)
+	code, f, err := s.run(ctx, "reserve", s.scripts.reserve, keys, args...)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -41,6 +37,15 @@ func (s *Store) Reserve(ctx context.Context, r Request) (Reply, error) {
 	default:
 		return Reply{}, fmt.Errorf("%w: reserve: unknown reply %d", ErrUnavailable, code)
 	}
+}
+
+// reserveCall is the keys and arguments that reserve.lua's header lists.
+func (s *Store) reserveCall(r Request) (keys []string, args []any) {
+	keys = []string{key(r.Tenant, "s"), key(r.Tenant, "h:"+r.ID), key(r.Tenant, "d"), key(r.Tenant, "r"), key(r.Tenant, "l")}
+	if r.Execution.Root != "" {
+		keys = append(keys, key(r.Tenant, "x:"+r.Execution.Root))
+	}
+	return keys, []any{r.packed(), r.Execution.Root, r.Context, s.at(), r.ID, millis(r.Lease + s.opts.HoldTTL), millis(s.opts.ExecutionTTL)}
 }
 
 func (r Request) validate() error {

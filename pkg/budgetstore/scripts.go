@@ -30,16 +30,16 @@ func loadScripts() (scripts, error) {
 		return redis.NewScript(b.String())
 	}
 	return scripts{
-		reserve:   with("state", "reserve"),
-		extend:    with("state", "holds", "extend"),
-		finish:    with("state", "holds", "finish"),
-		due:       with("state", "holds", "due"),
+		reserve:   with("state", "windows", "reserve"),
+		extend:    with("state", "windows", "holds", "extend"),
+		finish:    with("state", "windows", "holds", "finish"),
+		due:       with("state", "windows", "holds", "due"),
 		hold:      with("state", "hold"),
-		journal:   with("state", "holds", "journal"),
-		external:  with("state", "holds", "external"),
+		journal:   with("state", "windows", "holds", "journal"),
+		external:  with("state", "windows", "holds", "external"),
 		execution: with("state", "execution"),
 		tenant:    with("state", "tenant"),
-		budget:    with("state", "holds", "budget"),
+		budget:    with("state", "windows", "holds", "budget"),
 	}, failed
 }
 

@@ -4,7 +4,7 @@ local S = call('GET', KEYS[1])
 if not S then return '\10' end
 local t = load(S)
 if t[1] ~= epoch then return '\12' end
-local now = math.max(clock(ARGV[2]), t[4])
+local now = clock(ARGV[2], t[4])
 local second, open = floor(now / 1000000), floor(t[4] / 1000000)
 local sq, si, so, sn = t[9], t[10], t[11], t[12]
 if second ~= open then sq, si, so, sn = roll(KEYS[2], open, second, t[5], t[6], t[7], t[8], sq, si, so, sn) end
@@ -21,5 +21,5 @@ local mw, mh, mx = window(17, 29, 33, month)
 local running = call('ZCOUNT', KEYS[3], string.format('(%.0f', now), '+inf')
 local late = call('ZCARD', KEYS[3]) - running + call('ZCARD', KEYS[4])
 local offset = unpack_('<d', S, COLD_AT)
-return pack('<Bi8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8', 0, now, t[2], offset, sq, si, so, sn, (minutes(S, second)), day, dw, dh, dx,
+return pack('<Bi8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8', 0, now, t[2], offset, sq, si, so, sn, minutes(S, second), day, dw, dh, dx,
   month, mw, mh, mx, running, late)

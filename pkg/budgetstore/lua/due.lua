@@ -5,7 +5,7 @@ if not S then return '\10' end
 local t = load(S)
 if t[1] ~= unpack_('<i8', ARGV[1]) then return '\12' end
 local prefix = sub(KEYS[1], 1, -2)
-local now = math.max(clock(ARGV[3]), t[4])
+local now = clock(ARGV[3], t[4])
 local due = call('ZRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', now), 'WITHSCORES', 'LIMIT', 0, ARGV[2])
 for i = 1, #due, 2 do
   local id = due[i]

@@ -7,7 +7,7 @@ if not S then return '\10' end
 local t = load(S)
 if t[1] ~= epoch then return '\12' end
 if t[2] ~= 1 then return '\11' end
-local now = math.max(clock(ARGV[3]), t[4] + 1)
+local now = clock(ARGV[3], t[4] + 1)
 if not H then return '\1' end
 local h = read(H)
 if h.at ~= at or h.state ~= 0 or h.ends <= now then return '\1' end

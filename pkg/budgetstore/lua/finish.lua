@@ -10,7 +10,7 @@ local h = read(H)
 if h.at ~= at then return '\1' end
 if ARGV[3] == 'keep' then nano, tin, tout = h.nano, h.tin, h.tout end
 local prefix = sub(KEYS[1], 1, -2)
-local until_ = floor(clock(ARGV[6]) / 1000000) + tonumber(ARGV[4])
+local until_ = floor(clock(ARGV[6], 0) / 1000000) + tonumber(ARGV[4])
 finish(t, prefix, ARGV[2], h, nano, tin, tout, hash, until_, ARGV[5])
 save(KEYS[1], t)
 return pack('<Bi8i8i8', 0, h.nano, h.tin, h.tout)

@@ -6,6 +6,12 @@
 -- Keys of holds and executions derive from the state key's name, so they share its hash tag and slot.
 local HOLD = '<Bc16i8i8i8i8i8i8i8i8'
 local ROOT_AT = 218
+local slot, swap, minutes, roll = windows()
+
+local function bounded(n)
+  if n > MAX then return MAX elseif n < -MAX then return -MAX end
+  return n
+end
 
 local function load(S) return { unpack_(ALL, S) } end
 

@@ -6,7 +6,7 @@ if not S then return '\10' end
 local t = load(S)
 if t[1] ~= unpack_('<i8', ARGV[1]) then return '\12' end
 local prefix = sub(KEYS[1], 1, -2)
-local now = clock(ARGV[5])
+local now = clock(ARGV[5], 0)
 local until_ = floor(now / 1000000) + tonumber(ARGV[2])
 local offset, changed = unpack_('<d', S, COLD_AT), 0
 

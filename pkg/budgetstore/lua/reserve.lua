@@ -4,7 +4,6 @@ local epoch, caller, lease, nano, tin, tout, lq, li, lo, lc, nl, nc, dl, dc, ml,
   day, dends, dnext, month, mends, mnext, depth, xcost, xdepth, xcalls, hash, print =
   unpack_('<i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8c8c16', ARGV[1])
 local root = ARGV[2]
-local now = clock(ARGV[4])
 local v
 if root == '' then v = call('MGET', KEYS[1], KEYS[2], KEYS[3]) else v = call('MGET', KEYS[1], KEYS[2], KEYS[3], KEYS[6]) end
 local S, H, D, X = v[1], v[2], v[3], v[4]
@@ -12,7 +11,7 @@ if not S then return '\10' end
 local e, ready, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw, dh, dx, ma, mw, mh, mx = unpack_(HEAD, S)
 if e ~= epoch then return '\12' end
 if ready ~= 1 then return '\11' end
-if now <= last then now = last + 1 end
+local now = clock(ARGV[4], last + 1)
 
 -- The same id again: the same answer while it is open, never a second hold.
 if H then
@@ -38,6 +37,7 @@ if now >= mends then mlabel = mnext end
 local T
 if label ~= da or mlabel ~= ma then
   T = { unpack_(ALL, S) }
+  local slot, swap = windows()
   local i, j = slot(T, 13, 21, 25, label), slot(T, 17, 29, 33, mlabel)
   if not i or not j then return '\13' end
   swap(T, 13, i)
@@ -47,64 +47,70 @@ end
 local second, open = floor(now / 1000000), floor(last / 1000000)
 local at1, new1, at2, new2
 if second ~= open then
+  local _, _, _, roll = windows()
   sq, si, so, sn, at1, new1, at2, new2 = roll(KEYS[4], open, second, oq, oi, oo, on, sq, si, so, sn)
   oq, oi, oo, on = 0, 0, 0, 0
 end
 local ext = 0
-if second < extends then ext = minutes(S, second) end
+if second < extends then ext = select(3, windows())(S, second) end
 local dused, mused, nused = dw + dx, mw + mx, sn + ext
 
-local function refuse(code, limit, window, used, asked, ceiling, frees)
-  return pack('<BBBi8i8i8i8i8i8i8', 2, code, limit, now, frees or 0, window, used, asked, ceiling, dused)
-end
-
--- When enough of figure `which` leaves the window by time alone; the latest possible moment if the ring does not say.
-local function frees(which, need)
-  local ring = call('GETRANGE', KEYS[4], 0, 1951)
-  for s = second - 60, open - 1 do
-    local at = (s % 61) * 32 + 1
-    if at + 31 <= #ring then
-      need = need - (select(which, unpack_('<dddd', ring, at)))
-      if need <= 0 then return (s + 61) * 1000000 end
-    end
-  end
-  return (which == 4 and ext > 0 and extends or open + 61) * 1000000
-end
 
 -- Limits, the one that must not be retried first. admit.Decide states the same order.
 local xown, xheld, xc, known, revoked, closed, xext = 0, 0, 0, 0, 0, 0, 0
-if root ~= '' then
-  if X then
-    local c, d, n
-    xown, xheld, xc, known, revoked, closed, xext, c, d, n = unpack_('<dddddddddd', X)
-    if known == 1 then xcost, xdepth, xcalls = c, d, n end
-  end
-  if revoked == 1 then return refuse(6, 11, 0, 0, 0, 0) end
+if root == '' then
+  xcost, xdepth, xcalls = MAX, MAX, MAX
+elseif X then
+  local c, d, n
+  xown, xheld, xc, known, revoked, closed, xext, c, d, n = unpack_('<dddddddddd', X)
+  if known == 1 then xcost, xdepth, xcalls = c, d, n end
 end
-if nano > mc then return refuse(3, 7, mlabel, 0, nano, mc) end
-if nano > dc then return refuse(3, 6, label, 0, nano, dc) end
-if nano > nc then return refuse(3, 5, 0, 0, nano, nc) end
-if tin > li then return refuse(3, 2, 0, 0, tin, li) end
-if tout > lo then return refuse(3, 3, 0, 0, tout, lo) end
-if root ~= '' then
-  if depth > xdepth then return refuse(5, 9, 0, depth, 0, xdepth) end
-  if xown + xext + nano > xcost or xown + nano > MAX then return refuse(4, 8, 0, xown + xext, nano, xcost) end
-  if xc + 1 > xcalls then return refuse(4, 10, 0, xc, 1, xcalls) end
-end
-if mused + nano > mc or mw + nano > MAX then return refuse(2, 7, mlabel, mused, nano, mc) end
-if dused + nano > dc or dw + nano > MAX then return refuse(2, 6, label, dused, nano, dc) end
-if nused + nano > nc then return refuse(2, 5, 0, nused, nano, nc, frees(4, nused + nano - nc)) end
-if sq + 1 > lq then return refuse(1, 1, 0, sq, 1, lq, frees(1, sq + 1 - lq)) end
-if si + tin > li then return refuse(1, 2, 0, si, tin, li, frees(2, si + tin - li)) end
-if so + tout > lo then return refuse(1, 3, 0, so, tout, lo, frees(3, so + tout - lo)) end
-local running = call('ZCARD', KEYS[5])
-if running + 1 > lc then
-  -- Leases that have run out no longer count, whether the reaper has come by or not.
-  running = call('ZCOUNT', KEYS[5], string.format('(%.0f', now), '+inf')
+local spent, running = xown + xext, 0
+local code, limit, window, used, asked, ceiling
+if revoked == 1 then code, limit, window, used, asked, ceiling = 6, 11, 0, 0, 0, 0
+elseif nano > mc then code, limit, window, used, asked, ceiling = 3, 7, mlabel, 0, nano, mc
+elseif nano > dc then code, limit, window, used, asked, ceiling = 3, 6, label, 0, nano, dc
+elseif nano > nc then code, limit, window, used, asked, ceiling = 3, 5, 0, 0, nano, nc
+elseif tin > li then code, limit, window, used, asked, ceiling = 3, 2, 0, 0, tin, li
+elseif tout > lo then code, limit, window, used, asked, ceiling = 3, 3, 0, 0, tout, lo
+elseif depth > xdepth then code, limit, window, used, asked, ceiling = 5, 9, 0, depth, 0, xdepth
+elseif spent + nano > xcost or xown + nano > MAX then code, limit, window, used, asked, ceiling = 4, 8, 0, spent, nano, xcost
+elseif xc + 1 > xcalls then code, limit, window, used, asked, ceiling = 4, 10, 0, xc, 1, xcalls
+elseif mused + nano > mc or mw + nano > MAX then code, limit, window, used, asked, ceiling = 2, 7, mlabel, mused, nano, mc
+elseif dused + nano > dc or dw + nano > MAX then code, limit, window, used, asked, ceiling = 2, 6, label, dused, nano, dc
+elseif nused + nano > nc then code, limit, window, used, asked, ceiling = 2, 5, 0, nused, nano, nc
+elseif sq + 1 > lq then code, limit, window, used, asked, ceiling = 1, 1, 0, sq, 1, lq
+elseif si + tin > li then code, limit, window, used, asked, ceiling = 1, 2, 0, si, tin, li
+elseif so + tout > lo then code, limit, window, used, asked, ceiling = 1, 3, 0, so, tout, lo
+else
+  running = call('ZCARD', KEYS[5])
   if running + 1 > lc then
-    local first = call('ZRANGEBYSCORE', KEYS[5], string.format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-    return refuse(1, 4, 0, running, 1, lc, tonumber(first[2]))
+    -- Leases that have run out no longer count, whether the reaper has come by or not.
+    running = call('ZCOUNT', KEYS[5], string.format('(%.0f', now), '+inf')
+    if running + 1 > lc then code, limit, window, used, asked, ceiling = 1, 4, 0, running, 1, lc end
   end
+end
+
+if code then
+  -- When the same would fit by time alone: the first lease to end, or the second in which enough has left the window.
+  local frees = 0
+  if limit == 4 then
+    local first = call('ZRANGEBYSCORE', KEYS[5], string.format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
+    frees = tonumber(first[2]) or 0
+  elseif code == 1 or (code == 2 and limit == 5) then
+    local which, need = limit == 5 and 4 or limit, used + asked - ceiling
+    local ring = call('GETRANGE', KEYS[4], '0', '1951')
+    for s = second - 60, open - 1 do
+      local at = (s % 61) * 32 + 1
+      if at + 31 <= #ring then need = need - (select(which, unpack_('<dddd', ring, at))) end
+      if need <= 0 then
+        frees = (s + 61) * 1000000
+        break
+      end
+    end
+    if frees == 0 then frees = (which == 4 and ext > 0 and extends or open + 61) * 1000000 end
+  end
+  return pack('<BBBi8i8i8i8i8i8i8', 2, code, limit, now, frees, window, used, asked, ceiling, dused)
 end
 
 -- Everything fits: charge it.
@@ -115,12 +121,12 @@ if dused >= s3 then rung = 3 end
 local ends = now + lease
 local left = -1
 if root ~= '' then
-  if xcost < MAX then left = xcost - (xown + xext + nano) end
+  if xcost < MAX then left = xcost - (spent + nano) end
   xown, xheld, xc = xown + nano, xheld + nano, xc + 1
   if X and known == 1 and closed == 0 then
-    call('SETRANGE', KEYS[6], 0, pack('<ddd', xown, xheld, xc))
+    call('SETRANGE', KEYS[6], '0', pack('<ddd', xown, xheld, xc))
   elseif X then
-    call('SETRANGE', KEYS[6], 0, pack('<dddddddddd', xown, xheld, xc, 1, 0, 0, xext, xcost, xdepth, xcalls))
+    call('SETRANGE', KEYS[6], '0', pack('<dddddddddd', xown, xheld, xc, 1, 0, 0, xext, xcost, xdepth, xcalls))
   else
     call('SET', KEYS[6], pack('<ddddddddddd', xown, xheld, xc, 1, 0, 0, 0, xcost, xdepth, xcalls, 0), 'PX', ARGV[7])
   end
@@ -133,13 +139,13 @@ call('SET', KEYS[2], pack('<Bc16i8i8i8i8', 0, print, ends, nano, tin, tout) .. a
 call('ZADD', KEYS[5], string.format('%.0f', ends), ARGV[5])
 if new1 then
   if at1 == 0 and #new1 == 1952 then call('SET', KEYS[4], new1) else call('SETRANGE', KEYS[4], at1, new1) end
-  if new2 then call('SETRANGE', KEYS[4], 0, new2) end
+  if new2 then call('SETRANGE', KEYS[4], '0', new2) end
 end
 local head = pack('<ddddddddddddddddd', now, oq + 1, oi + tin, oo + tout, on + nano, sq + 1, si + tin, so + tout, sn + nano,
   label, dw + nano, dh + nano, dx, mlabel, mw + nano, mh + nano, mx)
 if T then
-  call('SETRANGE', KEYS[1], 24, head .. pack('<dddddddddddddddd', unpack(T, 21, 36)))
+  call('SETRANGE', KEYS[1], '24', head .. pack('<dddddddddddddddd', unpack(T, 21, 36)))
 else
-  call('SETRANGE', KEYS[1], 24, head)
+  call('SETRANGE', KEYS[1], '24', head)
 end
 return '\0' .. answer

@@ -1,0 +1,287 @@
+//go:build integration
+
+package budgetstore
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/money"
+)
+
+// However arrivals fall, no 60 s hold more than the limit, and the gate is never shut for more than a second too long.
+func TestSlidingMinute(t *testing.T) {
+	w := newWorld(t)
+	w.limits.Requests, w.limits.Minute = 20, admit.Hard(1000)
+	r := rand.New(rand.NewPCG(7, 7))
+	type admitted struct {
+		at   time.Time
+		nano money.Nano
+	}
+	var list []admitted
+	inside := func(from time.Time) (n int64, sum money.Nano) {
+		for _, a := range list {
+			if a.at.After(from) {
+				n++
+				sum += a.nano
+			}
+		}
+		return n, sum
+	}
+	for range 3000 {
+		w.clock.advance(time.Duration(r.ExpFloat64() * float64(1500*time.Millisecond)))
+		nano := money.Nano(1 + r.IntN(120))
+		reply := w.reserve(w.request(nano))
+		now := w.clock.now()
+		switch reply.Verdict {
+		case Admitted:
+			list = append(list, admitted{reply.Answer.ReservedAt, nano})
+			if n, sum := inside(reply.Answer.ReservedAt.Add(-time.Minute)); n > 20 || sum > 1000 {
+				t.Fatalf("%d calls and %d nano-dollars within 60 s", n, sum)
+			}
+		case Refused:
+			if n, sum := inside(now.Add(-61 * time.Second)); n < 20 && sum+nano <= 1000 {
+				t.Fatalf("refused %+v with %d calls and %d nano-dollars in 61 s", reply.Refusal, n, sum)
+			}
+		}
+	}
+}
+
+// A hold opened at 23:59 and settled at 00:01 is charged to the day and month in which it was reserved (field report 107).
+func TestSettleAfterMidnight(t *testing.T) {
+	w := newWorld(t)
+	r := w.request(100)
+	r.Lease = 5 * time.Minute
+	ref := w.admit(r)
+	w.clock.advance(3 * time.Minute)
+	w.admit(w.request(7))
+	_, err := w.store.Settle(t.Context(), ref, admit.Estimate{Nanos: 60})
+	w.must(err)
+	if b := w.budget(); b.Day.Label != 20260701 || b.Day.Own != 7 || b.Month.Own != 7 || b.Minute.Own != 7 {
+		t.Fatalf("new day %+v", b)
+	}
+	june := admit.CalendarAt(start(), time.UTC)
+	june.Windows.DayEnds, june.Windows.MonthEnds = june.Windows.DayEnds.AddDate(1, 0, 0), june.Windows.MonthEnds.AddDate(1, 0, 0)
+	b, err := w.store.Budget(t.Context(), w.tenant, june)
+	w.must(err)
+	if b.Day.Label != 20260630 || b.Day.Own != 60 || b.Day.Held != 0 || b.Month.Own != 60 || b.Month.Held != 0 {
+		t.Fatalf("old day %+v", b)
+	}
+}
+
+// The labels switch at the store's midnight, whichever side of it the caller's clock is on.
+func TestMidnightByStoreClock(t *testing.T) {
+	midnight := time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		store, caller time.Duration
+		day, month    int32
+	}{
+		{-time.Second, time.Second, 20260630, 202606}, {time.Second, -time.Second, 20260701, 202607},
+		{-time.Microsecond, time.Second, 20260630, 202606}, {0, -time.Second, 20260701, 202607},
+	} {
+		w := newWorld(t)
+		w.clock.us.Store(midnight.Add(c.store).UnixMicro())
+		r := w.request(1)
+		r.Calendar = admit.CalendarAt(midnight.Add(c.caller), time.UTC)
+		if a := w.reserve(r).Answer; a.Day != c.day || a.Month != c.month {
+			t.Errorf("%+v: charged in %d and %d", c, a.Day, a.Month)
+		}
+	}
+}
+
+// The owner dies: the lease frees concurrency, the estimate stays, the reaper sees the hold until it is cleared, and a
+// settle that comes meanwhile is taken.
+func TestExpiry(t *testing.T) {
+	w := newWorld(t)
+	w.limits.Concurrency = 3
+	for range 3 {
+		w.admit(w.request(10))
+	}
+	due := func() []Hold {
+		list, err := w.store.Due(t.Context(), w.tenant, 10)
+		w.must(err)
+		return list
+	}
+	if list := due(); len(list) != 0 {
+		t.Fatalf("due too early: %+v", list)
+	}
+	w.clock.advance(time.Minute + time.Second)
+	tenants, err := w.store.WithDue(t.Context(), []Tenant{w.tenant, {ID: "nobody"}}, w.clock.now())
+	if err != nil || len(tenants) != 1 || tenants[0] != w.tenant {
+		t.Fatalf("with due: %v %v", tenants, err)
+	}
+	first, again := due(), due()
+	if len(first) != 3 || len(again) != 3 || string(first[0].Context) != "context of r1" || first[0].State != HoldExpiring {
+		t.Fatalf("due %+v, again %+v", first, again)
+	}
+	if b := w.budget(); b.Concurrency != 0 || b.Expiring != 3 || b.Day.Own != 30 || b.Day.Held != 30 {
+		t.Fatalf("%+v", b)
+	}
+	if v := w.reserve(Request{Tenant: w.tenant, ID: "r1", Fingerprint: first[0].Fingerprint, Limits: w.limits, Calendar: w.calendar(),
+		Lease: time.Second}).Verdict; v != Ended {
+		t.Fatalf("reserve of an expiring id: %d", v)
+	}
+	ref := func(h Hold) Ref { return Ref{Tenant: w.tenant, ID: h.ID, ReservedAt: h.Answer.ReservedAt} }
+	if r, err := w.store.Extend(t.Context(), ExtendRequest{Ref: ref(first[0]), Lease: time.Minute, Limits: w.limits, Calendar: w.calendar()}); err != nil || r.Found {
+		t.Fatalf("extend of an expiring hold: %+v %v", r, err)
+	}
+	for range 2 {
+		_, err = w.store.Expire(t.Context(), ref(first[0]))
+		w.must(err)
+	}
+	_, err = w.store.Settle(t.Context(), ref(first[1]), admit.Estimate{Nanos: 4})
+	w.must(err)
+	if b := w.budget(); b.Expiring != 1 || b.Day.Own != 24 || b.Day.Held != 10 {
+		t.Fatalf("%+v", b)
+	}
+}
+
+// External totals lower what is left, once per version; a minute counts whole until 60 s after its end.
+func TestExternal(t *testing.T) {
+	w := newWorld(t)
+	w.limits.Minute = admit.Hard(100)
+	minute := w.clock.now().Truncate(time.Minute)
+	total := ExternalTotal{Scope: MinuteScope, Window: minute.Unix(), Version: 5, Nanos: 70}
+	for i, want := range []int{1, 0} {
+		taken, err := w.store.ApplyExternal(t.Context(), w.tenant, []ExternalTotal{total})
+		if err != nil || taken != want {
+			t.Fatalf("application %d: taken %d, %v", i, taken, err)
+		}
+	}
+	refusal := w.refused(w.request(31), admit.TenantQuotaExceeded, admit.LimitMinute)
+	if want := minute.Add(2 * time.Minute); !refusal.ResetsAt(time.UTC).Equal(want) {
+		t.Fatalf("resets at %s, want %s", refusal.ResetsAt(time.UTC), want)
+	}
+	w.admit(w.request(30))
+	w.clock.us.Store(minute.Add(2*time.Minute).UnixMicro() - 1)
+	w.refused(w.request(31), admit.TenantQuotaExceeded, admit.LimitMinute)
+	w.clock.us.Store(minute.Add(2 * time.Minute).UnixMicro())
+	w.admit(w.request(31))
+	// A day's total of tomorrow waits for tomorrow.
+	_, err := w.store.ApplyExternal(t.Context(), w.tenant, []ExternalTotal{
+		{Scope: DayScope, Window: 20260701, Version: 9, Nanos: 40}, {Scope: DayScope, Window: 20260702, Version: 9, Nanos: 1000}})
+	w.must(err)
+	if b := w.budget(); b.Day.External != 40 || b.Day.Label != 20260701 {
+		t.Fatalf("%+v", b)
+	}
+}
+
+// A revoked root is refused with all its descendants, before its budget, and holders are told to stop.
+func TestRevoked(t *testing.T) {
+	w := newWorld(t)
+	r := w.request(10)
+	r.Execution = admit.Execution{Root: "loop", ExecutionLimits: admit.ExecutionLimits{MaxCost: 20, MaxDepth: 3}}
+	ref := w.admit(r)
+	next := func(nano money.Nano, depth int64) Request {
+		q := w.request(nano)
+		q.Execution = admit.Execution{Root: "loop", Depth: depth, ExecutionLimits: admit.ExecutionLimits{MaxCost: 1000}}
+		return q
+	}
+	w.refused(next(11, 0), admit.ExecutionBudgetExceeded, admit.LimitMaxCost)
+	w.refused(next(1, 4), admit.ExecutionDepthExceeded, admit.LimitMaxDepth)
+	w.must(w.store.Revoke(t.Context(), w.tenant, "loop"))
+	w.refused(next(11, 1), admit.ExecutionRevoked, admit.NoLimit)
+	stop, err := w.store.Extend(t.Context(), ExtendRequest{Ref: ref, Lease: time.Minute, Limits: w.limits, Calendar: w.calendar()})
+	if err != nil || !stop.Stop || stop.Refusal.Code != admit.ExecutionRevoked {
+		t.Fatalf("%+v %v", stop, err)
+	}
+	w.must(w.store.Revoke(t.Context(), w.tenant, "not-seen-yet"))
+	q := w.request(1)
+	q.Execution.Root = "not-seen-yet"
+	w.refused(q, admit.ExecutionRevoked, admit.NoLimit)
+	if err := w.store.CloseExecution(t.Context(), w.tenant, "never"); !errors.Is(err, ErrNoExecution) {
+		t.Fatal(err)
+	}
+}
+
+// Redis forgets the scripts, as after a restart: the next call loads them.
+func TestScriptsReload(t *testing.T) {
+	dir := t.TempDir()
+	url, stop, err := startRedis(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	w := newWorldAt(t, url)
+	w.must(w.store.client.ScriptFlush(t.Context()).Err())
+	w.admit(w.request(1))
+	epoch, err := w.store.Epoch(t.Context())
+	if !errors.Is(err, ErrNoEpoch) {
+		t.Fatal(epoch, err)
+	}
+	for range 2 {
+		if epoch, err = w.store.InitEpoch(t.Context(), 42+epoch); err != nil || epoch != 42 {
+			t.Fatal(epoch, err)
+		}
+	}
+	w.must(w.store.client.FlushAll(t.Context()).Err())
+	if _, err := w.store.Reserve(t.Context(), w.request(1)); !errors.Is(err, ErrLost) {
+		t.Fatalf("emptied: %v", err)
+	}
+	w.must(w.store.client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+	if _, err := Open(t.Context(), url, Options{}); !errors.Is(err, ErrEviction) {
+		t.Fatalf("evicting redis: %v", err)
+	}
+}
+
+// A paused Redis: every call fails within its deadline, and what it runs afterwards is one hold that the id finds again.
+func TestPaused(t *testing.T) {
+	url, stop, err := startRedis(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	w := newWorldAt(t, url)
+	r := w.request(5)
+	w.must(w.store.client.Do(t.Context(), "CLIENT", "PAUSE", 700, "ALL").Err())
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err = w.store.Reserve(ctx, r)
+	if took := time.Since(began); !errors.Is(err, ErrUnavailable) || took > 500*time.Millisecond {
+		t.Fatalf("paused: %v after %s", err, took)
+	}
+	reply, err := w.store.Reserve(t.Context(), r)
+	w.must(err)
+	if reply.Verdict != Admitted && reply.Verdict != Replayed {
+		t.Fatalf("%+v", reply)
+	}
+	if b := w.budget(); b.Day.Own != 5 || b.Concurrency != 1 {
+		t.Fatalf("%+v", b)
+	}
+}
+
+// Memory of a tenant does not depend on its traffic: under 4 KB, ended holds included.
+func TestMemory(t *testing.T) {
+	w := newWorld(t)
+	for range 400 {
+		ref := w.admit(w.request(3))
+		_, err := w.store.Settle(t.Context(), ref, admit.Estimate{Nanos: 2})
+		w.must(err)
+		w.clock.advance(200 * time.Millisecond)
+	}
+	keys, err := w.store.client.Keys(t.Context(), key(w.tenant, "*")).Result()
+	w.must(err)
+	var total int64
+	for _, k := range keys {
+		n, err := w.store.client.MemoryUsage(t.Context(), k).Result()
+		w.must(err)
+		total += n
+	}
+	if t.Logf("%d keys, %d bytes", len(keys), total); total > 4096 || len(keys) > 3 {
+		t.Errorf("%d bytes in %v", total, keys)
+	}
+	ref := w.admit(w.request(3))
+	n, err := w.store.client.MemoryUsage(t.Context(), key(w.tenant, "h:"+ref.ID)).Result()
+	if err != nil || n > 600 {
+		t.Errorf("a hold takes %d bytes, %v", n, err)
+	}
+	left, err := w.store.client.TTL(t.Context(), key(w.tenant, "s")).Result()
+	if err != nil || left > 0 {
+		t.Errorf("the state key expires in %s, %v", left, err)
+	}
+}
