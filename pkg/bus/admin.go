@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -130,6 +131,13 @@ func (a *Admin) StartOffsets(ctx context.Context, topic Topic) (map[int32]int64,
 func (a *Admin) EndOffsets(ctx context.Context, topic Topic) (map[int32]int64, error) {
 	listed, err := a.cl.ListEndOffsets(ctx, topic.Name())
 	return offsets("end", topic, listed, err)
+}
+
+// OffsetsSince returns, for each partition, the first offset whose record has a timestamp of t or later: every such record
+// is there or behind it. Where there is none it is the end.
+func (a *Admin) OffsetsSince(ctx context.Context, topic Topic, t time.Time) (map[int32]int64, error) {
+	listed, err := a.cl.ListOffsetsAfterMilli(ctx, t.UnixMilli(), topic.Name())
+	return offsets("time", topic, listed, err)
 }
 
 func offsets(what string, topic Topic, listed kadm.ListedOffsets, err error) (map[int32]int64, error) {
