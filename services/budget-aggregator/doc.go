@@ -1,0 +1,19 @@
+// Package budgetaggregator folds the journal into window totals and publishes them (design.md, section 7).
+//
+// It owns: budget.windows.v1, every key of it, and the window table in ClickHouse, which its sink fills from that topic.
+// It does not own: which windows an entry counts in (the attributor stamps them), what an entry adds (ledger.Entry.Delta),
+// or what a total means for a budget (admission).
+//
+// Invariants:
+//   - A published total of version v is the sum over all entries of its key at journal offsets below v, each id once. So
+//     any two records with the same key and version say the same, whoever wrote them, and batch borders leave no trace.
+//   - Totals are published, and acknowledged, before the offsets of what they contain are committed: a restart folds
+//     again what was not committed, and each key skips what its version already contains.
+//   - An output partition has the number of its input partition, and its owner restores from it. What a dead owner
+//     overwrote is written again; where compaction may have taken the newer record, the partition is folded again from
+//     the start of the journal.
+//   - The sink writes a row at least once and the table keeps the highest version of a key.
+//
+// Bounds: Config.MaxWindows totals in memory (about 400 bytes each); at the bound the partition stops with an error, and
+// goes on when the bound is raised. filterIDs ids per partition. One publication per batch.
+package budgetaggregator

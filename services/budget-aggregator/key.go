@@ -1,0 +1,122 @@
+package budgetaggregator
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/weir-project/weir/pkg/domain/ledger"
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/window"
+	"github.com/weir-project/weir/pkg/gen/weirv1"
+)
+
+// key names one total.
+type key struct {
+	tenant string
+	// execution is the root of an execution's total, "" for the tenant's own.
+	execution string
+	kind      weirv1.WindowKind
+	window    int64
+}
+
+// keysOf lists the totals that an entry counts in: four of its tenant, and that of its execution if it has one.
+func keysOf(e ledger.Entry) []key {
+	keys := []key{
+		{e.TenantID, "", weirv1.WindowKind_WINDOW_KIND_MINUTE, e.Windows.Minute},
+		{e.TenantID, "", weirv1.WindowKind_WINDOW_KIND_HOUR, e.Windows.Hour},
+		{e.TenantID, "", weirv1.WindowKind_WINDOW_KIND_DAY, int64(e.Windows.Day)},
+		{e.TenantID, "", weirv1.WindowKind_WINDOW_KIND_MONTH, int64(e.Windows.Month)},
+	}
+	if root := e.Lineage.RootExecutionID; root != "" {
+		keys = append(keys, key{e.TenantID, root, weirv1.WindowKind_WINDOW_KIND_EXECUTION, 0})
+	}
+	return keys
+}
+
+// text is the record key: fields separated by a zero byte, which no id contains.
+//
+//	tenant \0 minute|hour|day|month \0 window
+//	tenant \0 execution \0 root execution
+func (k key) text() string {
+	if k.execution != "" {
+		return k.tenant + "\x00execution\x00" + k.execution
+	}
+	return k.tenant + "\x00" + kindName(k.kind) + "\x00" + strconv.FormatInt(k.window, 10)
+}
+
+func kindName(k weirv1.WindowKind) string {
+	switch k {
+	case weirv1.WindowKind_WINDOW_KIND_MINUTE:
+		return "minute"
+	case weirv1.WindowKind_WINDOW_KIND_HOUR:
+		return "hour"
+	case weirv1.WindowKind_WINDOW_KIND_DAY:
+		return "day"
+	case weirv1.WindowKind_WINDOW_KIND_MONTH:
+		return "month"
+	default:
+		return ""
+	}
+}
+
+// encode writes a total; the same total always gives the same bytes.
+func encode(k key, t window.Total, generation int64) ([]byte, error) {
+	m := &weirv1.WindowTotal{
+		TenantId: k.tenant, ScopeKind: weirv1.ScopeKind_SCOPE_KIND_TENANT, Kind: k.kind, Window: k.window, Version: t.Version, Generation: generation,
+		OwnNanos: int64(t.Own), ExternalNanos: int64(t.External), RawCostUsd: t.Raw.String(), BilledCostUsd: t.Billed.String(),
+		InputTokens: t.InputTokens, OutputTokens: t.OutputTokens, Entries: t.Entries, UnpricedEntries: t.UnpricedEntries,
+		EstimatedEntries: t.EstimatedCount, LatestEventTime: timestamppb.New(t.Latest),
+	}
+	if k.execution != "" {
+		m.ScopeKind, m.ScopeId, m.MaxDepth = weirv1.ScopeKind_SCOPE_KIND_EXECUTION, k.execution, t.MaxDepth
+	}
+	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode total %q: %w", k.text(), err)
+	}
+	return value, nil
+}
+
+// decode reads a total that encode wrote. Anything else is an error.
+func decode(value []byte) (key, window.Total, *weirv1.WindowTotal, error) {
+	m := new(weirv1.WindowTotal)
+	if err := proto.Unmarshal(value, m); err != nil {
+		return key{}, window.Total{}, nil, fmt.Errorf("decode total: %w", err)
+	}
+	k := key{m.GetTenantId(), m.GetScopeId(), m.GetKind(), m.GetWindow()}
+	if !k.valid() || m.GetVersion() < 1 {
+		return k, window.Total{}, nil, fmt.Errorf("decode total: tenant %q, scope %q, kind %s, version %d", k.tenant, k.execution, k.kind, m.GetVersion())
+	}
+	t := window.Total{
+		Version: m.GetVersion(), Own: money.Nano(m.GetOwnNanos()), External: money.Nano(m.GetExternalNanos()),
+		InputTokens: m.GetInputTokens(), OutputTokens: m.GetOutputTokens(), Entries: m.GetEntries(), UnpricedEntries: m.GetUnpricedEntries(),
+		EstimatedCount: m.GetEstimatedEntries(), Latest: latest(m.GetLatestEventTime()), MaxDepth: m.GetMaxDepth(),
+	}
+	var err error
+	if t.Raw, err = money.ParseUSD(m.GetRawCostUsd()); err != nil {
+		return k, t, nil, fmt.Errorf("decode total %q: raw cost: %w", k.text(), err)
+	}
+	if t.Billed, err = money.ParseUSD(m.GetBilledCostUsd()); err != nil {
+		return k, t, nil, fmt.Errorf("decode total %q: billed cost: %w", k.text(), err)
+	}
+	return k, t, m, nil
+}
+
+// valid reports whether keysOf could have made k.
+func (k key) valid() bool {
+	if k.kind == weirv1.WindowKind_WINDOW_KIND_EXECUTION {
+		return k.tenant != "" && k.execution != "" && k.window == 0
+	}
+	return k.tenant != "" && k.execution == "" && kindName(k.kind) != ""
+}
+
+func latest(at *timestamppb.Timestamp) time.Time {
+	if at == nil {
+		return time.Time{}
+	}
+	return at.AsTime()
+}
