@@ -1,0 +1,183 @@
+package admission
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/pricing"
+	"github.com/weir-project/weir/pkg/domain/tenant"
+	"github.com/weir-project/weir/pkg/domain/usage"
+	"github.com/weir-project/weir/pkg/identity"
+	"github.com/weir-project/weir/pkg/usageevent"
+)
+
+func number(s string) money.Decimal {
+	d, _ := money.ParseDecimal(s)
+	return d
+}
+
+func dollars(s string) money.USD {
+	d, _ := money.ParseUSD(s)
+	return d
+}
+
+// flat costs one cent per token of any kind.
+func flat() pricing.Version {
+	v, _ := pricing.Version{Provider: "openai", Model: "flat", Mode: "chat", Currency: "USD", EffectiveFrom: time.Unix(0, 0), PublishedAt: time.Unix(0, 0), Source: "test",
+		Rates: []pricing.Rate{{Meter: usage.Input, USDPerUnit: number("0.01")}, {Meter: usage.Output, USDPerUnit: number("0.01")}}}.Seal()
+	return v
+}
+
+func flatBook() *pricing.Book {
+	return pricing.NewBook(pricing.History{Provider: "openai", Model: "flat", Versions: []pricing.Version{flat()}})
+}
+
+func roomy() tenant.Contract { return tenant.Contract{Count: tenant.CountRaw} }
+
+func thirtyCents() subject {
+	return subject{tenant: "acme", id: "r1", reservedAt: time.Date(2026, 11, 30, 23, 59, 59, 123456000, time.UTC), epoch: 7,
+		held: admit.Estimate{Nanos: 300_000_000, OutputTokens: 30}, direct: true,
+		call: call{Provider: "openai", Model: "flat", EstimateUSD: dollars("0.3"), Meters: map[string]money.Decimal{"output_tokens": number("30")}, Root: "x", Agent: "a"}}
+}
+
+func TestChargeCountsWhatThePlanCounts(t *testing.T) {
+	req := settleRequest{Meters: map[string]json.Number{"output_tokens": "40"}}
+	billed := roomy()
+	billed.Count = tenant.CountBilled
+	billed.Markup, _ = money.ParsePercent("25")
+	for _, c := range []struct {
+		contract tenant.Contract
+		own      money.Nano
+		overage  string
+	}{{roomy(), 400_000_000, "0.1"}, {billed, 500_000_000, "0.2"}} {
+		got, p := chargeFor(req, thirtyCents(), flatBook(), c.contract)
+		if p != nil || got.own.Nanos != c.own || got.overage.String() != c.overage || got.raw.String() != "0.4" || got.own.OutputTokens != 40 {
+			t.Errorf("%+v, %v", got, p)
+		}
+	}
+}
+
+func TestChargeUnpricedKeepsTheHold(t *testing.T) {
+	req := settleRequest{Meters: map[string]json.Number{"output_tokens": "1", "search_units": "1"}}
+	got, p := chargeFor(req, thirtyCents(), flatBook(), roomy())
+	if p != nil || got.raw != nil || got.own.Nanos != 300_000_000 || got.estimated {
+		t.Errorf("%+v, %v", got, p)
+	}
+}
+
+// A raw object goes on as it came, a large one as the meters it has.
+func TestLargeUsageGoesOnAsMeters(t *testing.T) {
+	small := json.RawMessage(`{"prompt_tokens":1,"completion_tokens":2}`)
+	large := json.RawMessage(`{"choices":[{"message":{"content":"` + strings.Repeat("x", maxRawUsage) + `"}}],"usage":` + string(small) + `}`)
+	for _, raw := range []json.RawMessage{small, large} {
+		req := settleRequest{Usage: raw, API: "chat.completions"}
+		got, p := chargeFor(req, thirtyCents(), flatBook(), roomy())
+		if p != nil || got.raw.String() != "0.03" {
+			t.Fatalf("%+v, %v", got, p)
+		}
+		ev := got.event(req, thirtyCents(), "id", usageevent.OutcomeSettled, "direct", got.own.Nanos, time.Unix(0, 0))
+		if isLarge := len(raw) > maxRawUsage; isLarge == (ev.Data.Usage != nil) || isLarge != (ev.Data.Meters != nil) {
+			t.Errorf("usage %d bytes: %d, %v", len(raw), len(ev.Data.Usage), ev.Data.Meters)
+		}
+		if bytes.Contains(usageevent.Encode(ev), []byte("xxx")) {
+			t.Error("a completion went into the event")
+		}
+	}
+}
+
+// Goal: what admission writes, the attributor's decoder reads, and the ids are functions of the reservation alone.
+func TestEventsDecode(t *testing.T) {
+	s := thirtyCents()
+	req := settleRequest{Meters: map[string]json.Number{"output_tokens": "20"}, ResponseID: "resp-1"}
+	c, p := chargeFor(req, s, flatBook(), roomy())
+	if p != nil {
+		t.Fatal(p)
+	}
+	e := ending{req: req, subj: s, charge: c, fingerprint: c.fingerprint(req, s), now: time.Date(2026, 12, 1, 0, 1, 0, 0, time.UTC)}
+	secret, err := identity.NewSecret(bytes.Repeat([]byte("k"), 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, out := e.first(secret, "direct")
+	ev, err := usageevent.Decode(out.Payload, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ev.ID != "settle:r1:1796083199123456000" || ev.ID != row.EventID || ev.Source != usageevent.SourceAdmission || ev.Data.ReservationID != "r1" ||
+		!ev.Data.Reservation.ReservedAt.Equal(s.reservedAt) || ev.Data.Reservation.OwnNanos != 200_000_000 || ev.Data.ResponseID != "resp-1" {
+		t.Errorf("%+v %+v", ev, ev.Data.Reservation)
+	}
+	unsettled, err := usageevent.Decode(usageevent.Encode(s.unsettledEvent(e.now)), nil)
+	if err != nil || unsettled.ID != "unsettled:r1:1796083199123456000" || unsettled.Data.Reservation.OwnNanos != 300_000_000 ||
+		unsettled.Data.Reservation.OwnMode != usageevent.OwnModeDirect || unsettled.Data.RootExecutionID != "x" {
+		t.Errorf("%+v, %v", unsettled, err)
+	}
+}
+
+func TestFingerprintIsOfTheContent(t *testing.T) {
+	s := thirtyCents()
+	of := func(req settleRequest) string {
+		c, p := chargeFor(req, s, flatBook(), roomy())
+		if p != nil {
+			t.Fatal(p)
+		}
+		return string(c.fingerprint(req, s))
+	}
+	base := settleRequest{Usage: json.RawMessage(`{"prompt_tokens":1, "completion_tokens":2}`), API: "chat.completions"}
+	same := settleRequest{Usage: json.RawMessage(`{"completion_tokens":2,"prompt_tokens":1}`), API: "chat.completions", Status: "SUCCESS", Receipt: "whatever"}
+	if of(base) != of(same) {
+		t.Error("order, white space, the default status and the receipt are no content")
+	}
+	for name, change := range map[string]func(*settleRequest){
+		"tokens": func(r *settleRequest) { r.Usage = json.RawMessage(`{"prompt_tokens":2,"completion_tokens":2}`) },
+		"status": func(r *settleRequest) { r.Status = "PARTIAL" }, "error": func(r *settleRequest) { r.ErrorCode = "x" },
+		"model": func(r *settleRequest) { r.Model = "other" }, "response": func(r *settleRequest) { r.ResponseID = "x" },
+	} {
+		other := base
+		change(&other)
+		if of(other) == of(base) {
+			t.Errorf("%s is content", name)
+		}
+	}
+}
+
+func TestEstimate(t *testing.T) {
+	known := flat()
+	known.MaxOutputTokens = 500
+	embedding := flat()
+	embedding.Mode = "embedding"
+	for _, c := range []struct {
+		name    string
+		v       pricing.Version
+		given   map[string]json.Number
+		in, out int64
+		field   string // of the refusal
+	}{
+		{"stated", known, map[string]json.Number{"input_tokens": "10", "max_output_tokens": "20"}, 10, 20, ""},
+		{"field report 7: the larger of rivals", known, map[string]json.Number{"input_tokens": "10", "max_tokens": "1", "max_completion_tokens": "10000"}, 10, 10000, ""},
+		{"field report 8: none stated", known, map[string]json.Number{"input_tokens": "50000"}, 50000, 500, ""},
+		{"none stated, none known", flat(), map[string]json.Number{"input_tokens": "10"}, 0, 0, "estimate.max_output_tokens"},
+		{"an embedding writes nothing", embedding, map[string]json.Number{"input_tokens": "10"}, 10, 0, ""},
+		{"empty", known, nil, 0, 0, "estimate"},
+		{"negative", known, map[string]json.Number{"input_tokens": "-1"}, 0, 0, "estimate.input_tokens"},
+		{"a fraction", known, map[string]json.Number{"input_tokens": "1.5"}, 0, 0, "estimate.input_tokens"},
+		{"unknown meter", known, map[string]json.Number{"input_tokens": "1", "nonsense": "1"}, 0, 0, "estimate"},
+		{"beyond a counter", known, map[string]json.Number{"input_tokens": "9007199254740993"}, 0, 0, "estimate.input_tokens"},
+	} {
+		e, p := estimate(c.given, c.v)
+		if c.field != "" {
+			if p == nil || p.Field != c.field {
+				t.Errorf("%s: %+v, %+v", c.name, e, p)
+			}
+			continue
+		}
+		if in, out := tokens(e); p != nil || in != c.in || out != c.out {
+			t.Errorf("%s: %d, %d, %v", c.name, in, out, p)
+		}
+	}
+}

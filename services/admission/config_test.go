@@ -1,0 +1,80 @@
+package admission
+
+import (
+	"bytes"
+	"crypto/rand"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weir-project/weir/pkg/identity"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func TestHelp(t *testing.T) {
+	var out bytes.Buffer
+	if _, code, run := LoadConfig([]string{"-help"}, func(string) (string, bool) { return "", false }, &out, &out); code != 0 || run {
+		t.Fatalf("exit %d, run %v", code, run)
+	}
+	golden := filepath.Join("testdata", "help.txt")
+	if *update {
+		if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil || out.String() != string(want) {
+		t.Errorf("help differs from %s (run with -update): %v\n%s", golden, err, out.String())
+	}
+}
+
+func good(t *testing.T) map[string]string {
+	t.Helper()
+	key, err := identity.NewTokenKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := key.PEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"ADMISSION_KAFKA": "kafka://127.0.0.1:9092", "ADMISSION_REDIS": "redis://:redis-password@127.0.0.1:6379",
+		"ADMISSION_POSTGRES": "postgres://weir:pg-password@127.0.0.1/weir", "ADMISSION_HMAC_SECRET": strings.Repeat("s3cret", 8), "ADMISSION_TOKEN_KEY": string(text)}
+}
+
+// Goal: a bad configuration is refused whole, by flag name, and nothing secret is printed.
+func TestConfig(t *testing.T) {
+	load := func(env map[string]string, args ...string) (int, bool, string) {
+		var out bytes.Buffer
+		_, code, run := LoadConfig(args, func(k string) (string, bool) { v, ok := env[k]; return v, ok }, &out, &out)
+		return code, run, out.String()
+	}
+	if code, run, out := load(good(t)); code != 0 || !run {
+		t.Fatalf("a good configuration: %d %v %s", code, run, out)
+	}
+	code, run, out := load(good(t), "-check-config")
+	if code != 0 || run || !strings.Contains(out, "max-lease = 2m0s (default)") {
+		t.Errorf("-check-config: %d %v %s", code, run, out)
+	}
+	for _, secret := range []string{"s3cret", "redis-password", "pg-password", "PRIVATE KEY"} {
+		if strings.Contains(out, secret) {
+			t.Errorf("%s is printed: %s", secret, out)
+		}
+	}
+	for name, want := range map[string]string{"ADMISSION_KAFKA": "-kafka", "ADMISSION_REDIS": "-redis", "ADMISSION_POSTGRES": "-postgres",
+		"ADMISSION_HMAC_SECRET": "HMAC", "ADMISSION_TOKEN_KEY": "token key"} {
+		env := good(t)
+		delete(env, name)
+		if code, _, out := load(env); code != 2 || !strings.Contains(out, want) {
+			t.Errorf("without %s: %d %s", name, code, out)
+		}
+	}
+	for _, args := range [][]string{{"-jwt-jwks-url", "http://x"}, {"-max-lease", "1ms"}, {"-deadline", "0s"}, {"-token-ttl", "1s"}, {"-nonsense"}, {"extra"}} {
+		if code, _, _ := load(good(t), args...); code != 2 {
+			t.Errorf("%v: exit %d", args, code)
+		}
+	}
+}
