@@ -10,6 +10,8 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
+
+	"github.com/weir-project/weir/loadtest"
 )
 
 // Inputs are the contents of the files that the demo's bill follows from.
@@ -49,6 +51,20 @@ type fixed struct {
 }
 
 func (f fixed) key() Key { return Key{f.Tenant, f.CostCenter, f.Agent} }
+
+// Expected is the whole bill of the demo, from the files that the demo plays.
+func Expected() (Bill, error) {
+	var in Inputs
+	var errs []error
+	for name, to := range map[string]*[]byte{
+		loadtest.TraceConv: &in.Conv, loadtest.TraceCode: &in.Code, loadtest.Prices: &in.Prices, loadtest.Scenario: &in.Scenario,
+	} {
+		raw, err := loadtest.Input(name)
+		*to, errs = raw, append(errs, err)
+	}
+	bill, err := Demo(in)
+	return bill, errors.Join(append(errs, err)...)
+}
 
 // Demo is the whole bill of the demo, to the digit.
 func Demo(in Inputs) (Bill, error) {

@@ -5,22 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-project/weir/loadtest"
 	"github.com/weir-project/weir/loadtest/oracle"
 )
 
 func demoBill(t *testing.T) oracle.Bill {
 	t.Helper()
-	read := func(name string) []byte {
-		raw, err := loadtest.Input(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return raw
-	}
-	bill, err := oracle.Demo(oracle.Inputs{
-		Conv: read(loadtest.TraceConv), Code: read(loadtest.TraceCode), Prices: read(loadtest.Prices), Scenario: read(loadtest.Scenario),
-	})
+	bill, err := oracle.Expected()
 	if err != nil {
 		t.Fatal(err)
 	}
