@@ -32,9 +32,10 @@ type ProducerConfig struct {
 
 // Producer writes with acks=all and an idempotent producer id. It is safe for concurrent use.
 type Producer struct {
-	conn *Conn
-	cl   *kgo.Client
-	room *semaphore.Weighted
+	conn     *Conn
+	cl       *kgo.Client
+	room     *semaphore.Weighted
+	delivery time.Duration
 }
 
 // Producer makes a producer. topics are what it will write: their batch bounds are taken from here.
@@ -54,7 +55,6 @@ func (c *Conn) Producer(cfg ProducerConfig, topics ...Topic) (*Producer, error) 
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.MaxBufferedRecords(2*cfg.MaxBuffered), // never reached: room is the bound, and its wait can be cancelled
 		kgo.ProducerLinger(cfg.Linger),
-		kgo.RecordDeliveryTimeout(cfg.DeliveryTimeout),
 		// Without this kgo waits for ever for the fate of a record in flight. A bounded time-out may write a record
 		// twice after a retry, which every reader withstands (by id); an unbounded late write none could.
 		kgo.AllowIdempotentProduceCancellation(),
@@ -68,7 +68,7 @@ func (c *Conn) Producer(cfg ProducerConfig, topics ...Topic) (*Producer, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &Producer{conn: c, cl: cl, room: semaphore.NewWeighted(int64(cfg.MaxBuffered))}, nil
+	return &Producer{conn: c, cl: cl, room: semaphore.NewWeighted(int64(cfg.MaxBuffered)), delivery: cfg.DeliveryTimeout}, nil
 }
 
 // Produce writes the records and returns nil once all of them are acknowledged by all in-sync replicas. Records of one
@@ -83,8 +83,10 @@ func (p *Producer) Produce(ctx context.Context, records ...Record) error {
 		}
 	}
 	// kgo gets a context that does not end with the caller's: cancelling one caller's record would fail the records of
-	// every other caller in the same partition.
-	free := context.WithoutCancel(ctx)
+	// every other caller in the same partition. Its deadline is the delivery time-out: kgo's own is counted from the
+	// record's timestamp, so that a record of the past would have timed out before it was sent, and one of the future never.
+	free, expire := context.WithTimeout(context.WithoutCancel(ctx), p.delivery)
+	context.AfterFunc(free, expire)
 	acks := make(chan error, len(records))
 	for i := range records {
 		if err := p.room.Acquire(ctx, 1); err != nil {
@@ -112,6 +114,7 @@ func (p *Producer) Produce(ctx context.Context, records ...Record) error {
 			return fmt.Errorf("produce: outcome unknown: %w", ctx.Err())
 		}
 	}
+	expire()
 	return first
 }
 
