@@ -53,8 +53,7 @@ func (w *world) bench(b *testing.B, script *redis.Script, gap time.Duration) {
 			r.Execution = admit.Execution{Root: "root", Depth: 1, ExecutionLimits: admit.ExecutionLimits{MaxCost: money.MaxNano - 1, MaxDepth: 9}}
 			keys, args := w.store.reserveCall(r)
 			evals = append(evals, script.EvalSha(b.Context(), batch, keys, args...))
-			free.Del(b.Context(), keys[1])
-			free.ZRem(b.Context(), keys[4], r.ID)
+			free.HDel(b.Context(), keys[1], r.ID)
 		}
 		b.StartTimer()
 		_, err := batch.Exec(b.Context())

@@ -12,7 +12,7 @@ import (
 
 // Hold reads one hold; ErrNoHold if it has ended or never was.
 func (s *Store) Hold(ctx context.Context, t Tenant, id string) (Hold, error) {
-	code, f, err := s.run(ctx, "hold", s.scripts.hold, []string{key(t, "s"), key(t, "h:"+id)}, packed(nil, t.Epoch))
+	code, f, err := s.run(ctx, "hold", s.scripts.hold, []string{key(t, "s"), key(t, "h"), key(t, "e")}, packed(nil, t.Epoch), id)
 	if err != nil {
 		return Hold{}, err
 	}
@@ -56,7 +56,7 @@ func (s *Store) Expire(ctx context.Context, r Ref) (Ending, error) {
 func (s *Store) finish(ctx context.Context, name string, r Ref, mode string, actual admit.Estimate) (Ending, error) {
 	arg := packed(nil, r.Tenant.Epoch, r.ReservedAt.UnixMicro(), int64(actual.Nanos), actual.InputTokens, actual.OutputTokens)
 	seconds, ms := s.remembered()
-	code, f, err := s.run(ctx, name, s.scripts.finish, []string{key(r.Tenant, "s"), key(r.Tenant, "h:"+r.ID)},
+	code, f, err := s.run(ctx, name, s.scripts.finish, []string{key(r.Tenant, "s")},
 		append(arg, idHash(r.ID)...), r.ID, mode, seconds, ms, s.at())
 	if err != nil || code == replyElse {
 		return Ending{}, err
@@ -87,8 +87,7 @@ func (s *Store) Extend(ctx context.Context, r ExtendRequest) (ExtendReply, error
 		int64(r.AtLeast.Nanos), r.AtLeast.InputTokens, r.AtLeast.OutputTokens, orNone(l.InputTokens), orNone(l.OutputTokens),
 		int64(l.Minute.Limit), int64(l.Minute.Cap), int64(l.Day.Limit), int64(l.Day.Cap), int64(l.Month.Limit), int64(l.Month.Cap))
 	t := r.Tenant
-	code, f, err := s.run(ctx, "extend", s.scripts.extend, []string{key(t, "s"), key(t, "h:"+r.ID), key(t, "r"), key(t, "l")},
-		arg, r.ID, s.at(), millis(r.Lease+s.opts.HoldTTL))
+	code, f, err := s.run(ctx, "extend", s.scripts.extend, []string{key(t, "s"), key(t, "r")}, arg, r.ID, s.at())
 	if err != nil || code == replyElse {
 		return ExtendReply{}, err
 	}
@@ -101,11 +100,11 @@ func (s *Store) Extend(ctx context.Context, r ExtendRequest) (ExtendReply, error
 	return out, f.err("extend")
 }
 
-// Due moves leases that have run out to HoldExpiring, at most max of them,
-// and returns up to max holds in that state, those of earlier calls first.
+// Due moves leases that have run out to HoldExpiring
+// and returns up to max holds in that state, those of earlier calls too.
 // Each is to be ended by Expire (or Settle) after Postgres has decided.
 func (s *Store) Due(ctx context.Context, t Tenant, max int) ([]Hold, error) {
-	reply, err := s.scripts.due.Run(ctx, s.client, []string{key(t, "s"), key(t, "l"), key(t, "e")},
+	reply, err := s.scripts.due.Run(ctx, s.client, []string{key(t, "s"), key(t, "h"), key(t, "e")},
 		packed(nil, t.Epoch), max, s.at()).Result()
 	if err != nil {
 		return nil, fmt.Errorf("%w: due: %w", ErrUnavailable, err)
@@ -134,20 +133,26 @@ func (s *Store) Due(ctx context.Context, t Tenant, max int) ([]Hold, error) {
 // round trip: for a reaper that walks many. now is compared with lease ends,
 // which are of the store's clock; a second more or less does not matter.
 func (s *Store) WithDue(ctx context.Context, tenants []Tenant, now time.Time) ([]Tenant, error) {
-	running, expiring := make([]*redis.IntCmd, len(tenants)), make([]*redis.IntCmd, len(tenants))
-	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i, t := range tenants {
-			running[i] = p.ZCount(ctx, key(t, "l"), "-inf", fmt.Sprintf("%d", now.UnixMicro()))
-			expiring[i] = p.ZCard(ctx, key(t, "e"))
+	ask := func() ([]redis.Cmder, error) {
+		return s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, t := range tenants {
+				s.scripts.owes.EvalSha(ctx, p, []string{key(t, "s")}, now.UnixMicro())
+			}
+			return nil
+		})
+	}
+	answers, err := ask()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") { // a pipeline cannot fall back to the text by itself
+		if err = s.scripts.owes.Load(ctx, s.client).Err(); err == nil {
+			answers, err = ask()
 		}
-		return nil
-	})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: due: %w", ErrUnavailable, err)
 	}
 	var due []Tenant
 	for i, t := range tenants {
-		if running[i].Val()+expiring[i].Val() > 0 {
+		if cmd, ok := answers[i].(*redis.Cmd); ok && cmd.Val() == int64(1) {
 			due = append(due, t)
 		}
 	}

@@ -110,6 +110,15 @@ func (m *model) usage(now int64, day, month int32, root string) admit.Usage {
 	return u
 }
 
+// sweep marks the holds whose lease has run out.
+func (m *model) sweep(now int64) {
+	for _, h := range m.holds {
+		if h.ends <= now {
+			h.expiring = true
+		}
+	}
+}
+
 // notReaped counts the open holds, leases that ran out since the last Due included.
 func (m *model) notReaped() (n int64) {
 	for _, h := range m.holds {

@@ -190,6 +190,9 @@ func (w *walk) expected(r Request, now int64) Reply {
 	}
 	u := w.m.usage(now, day, month, x.Root)
 	v := admit.Decide(r.Limits, r.Estimate, x, u)
+	if v.Limit == admit.LimitConcurrency || v.Code == "" && w.m.notReaped() >= r.Limits.Concurrency {
+		w.m.sweep(now) // the script looks at each lease only when the cheap count does not do
+	}
 	if v.Code != "" {
 		return Reply{Verdict: Refused, Refusal: admit.Refusal{Code: v.Code, Limit: v.Limit, Used: v.Used, Asked: v.Asked, Ceiling: v.Ceiling}}
 	}
@@ -202,10 +205,8 @@ func (w *walk) expected(r Request, now int64) Reply {
 		Remaining: admit.Remaining{Minute: l.Minute.Limit - u.Minute - r.Estimate.Nanos, Day: l.Day.Limit - u.Day - r.Estimate.Nanos,
 			Month: l.Month.Limit - u.Month - r.Estimate.Nanos, Requests: l.Requests - u.Requests - 1,
 			InputTokens:  l.InputTokens - u.InputTokens - r.Estimate.InputTokens,
-			OutputTokens: l.OutputTokens - u.OutputTokens - r.Estimate.OutputTokens, Concurrency: l.Concurrency - u.Running - 1}}
-	if notReaped := w.m.notReaped(); notReaped < l.Concurrency { // the cheap count, which is enough to say yes
-		a.Remaining.Concurrency = l.Concurrency - notReaped - 1
-	}
+			OutputTokens: l.OutputTokens - u.OutputTokens - r.Estimate.OutputTokens}}
+	a.Remaining.Concurrency = l.Concurrency - w.m.notReaped() - 1
 	a.Execution.Depth = x.Depth
 	if x.Root != "" {
 		root = w.m.root(x.Root)

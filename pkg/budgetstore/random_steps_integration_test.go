@@ -109,10 +109,8 @@ func (w *walk) stepDue() {
 	list, err := w.store.Due(w.t.Context(), w.tenant, 100)
 	w.must(err)
 	due := 0
+	w.m.sweep(now)
 	for _, h := range w.m.holds {
-		if h.ends <= now {
-			h.expiring = true
-		}
 		if h.expiring {
 			due++
 		}

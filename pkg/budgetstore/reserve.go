@@ -41,11 +41,11 @@ func (s *Store) Reserve(ctx context.Context, r Request) (Reply, error) {
 
 // reserveCall is the keys and arguments that reserve.lua's header lists.
 func (s *Store) reserveCall(r Request) (keys []string, args []any) {
-	keys = []string{key(r.Tenant, "s"), key(r.Tenant, "h:"+r.ID), key(r.Tenant, "d"), key(r.Tenant, "r"), key(r.Tenant, "l")}
+	keys = []string{key(r.Tenant, "s"), key(r.Tenant, "h"), key(r.Tenant, "d"), key(r.Tenant, "e"), key(r.Tenant, "r")}
 	if r.Execution.Root != "" {
 		keys = append(keys, key(r.Tenant, "x:"+r.Execution.Root))
 	}
-	return keys, []any{r.packed(), r.Execution.Root, r.Context, s.at(), r.ID, millis(r.Lease + s.opts.HoldTTL), millis(s.opts.ExecutionTTL)}
+	return keys, []any{r.packed(), r.Execution.Root, r.Context, s.at(), r.ID, millis(s.opts.ExecutionTTL)}
 }
 
 func (r Request) validate() error {

@@ -15,7 +15,7 @@ var sources embed.FS
 
 // scripts are the Lua programs, each with the parts it shares put before it.
 type scripts struct {
-	reserve, extend, finish, due, hold, journal, external, execution, tenant, budget *redis.Script
+	reserve, extend, finish, due, hold, journal, external, execution, tenant, budget, owes *redis.Script
 }
 
 func loadScripts() (scripts, error) {
@@ -39,6 +39,7 @@ func loadScripts() (scripts, error) {
 		external:  with("state", "windows", "holds", "external"),
 		execution: with("state", "execution"),
 		tenant:    with("state", "tenant"),
+		owes:      with("state", "owes"),
 		budget:    with("state", "windows", "holds", "budget"),
 	}, failed
 }
@@ -54,6 +55,7 @@ const (
 	replyNotReady = 11
 	replyEpoch    = 12
 	replySkew     = 13
+	replyFull     = 14
 )
 
 // run calls a script by its hash, or by its text where Redis has forgotten
@@ -83,6 +85,8 @@ func storeError(code byte) error {
 		return ErrEpoch
 	case replySkew:
 		return ErrClockSkew
+	case replyFull:
+		return ErrFull
 	default:
 		return nil
 	}

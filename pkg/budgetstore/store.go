@@ -26,6 +26,8 @@ var (
 	ErrEpoch = errors.New("budget store is of another epoch")
 	// ErrClockSkew: the store's clock and the caller's differ by more than admit.MaxSkew.
 	ErrClockSkew = errors.New("budget store's clock and the caller's differ")
+	// ErrFull: 65,536 holds of the tenant wait for the reaper. Nothing is admitted until it catches up.
+	ErrFull = errors.New("budget store: too many holds wait for the reaper")
 	// ErrNoHold: no such reservation is held.
 	ErrNoHold = errors.New("budget store has no such hold")
 	// ErrNoExecution: the store does not know the root execution.
@@ -49,8 +51,6 @@ type Options struct {
 	// ExecutionTTL is how long a root execution is kept from its start: more
 	// than its maximum age plus the life of a token. Default 48 h.
 	ExecutionTTL time.Duration
-	// HoldTTL is how long a hold waits for the reaper after its lease. Default 48 h.
-	HoldTTL time.Duration
 	// ScriptClock replaces Redis' TIME inside the scripts. For tests and
 	// simulations only; nil in production.
 	ScriptClock func() time.Time
@@ -73,9 +73,6 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	}
 	if opts.ExecutionTTL == 0 {
 		opts.ExecutionTTL = 48 * time.Hour
-	}
-	if opts.HoldTTL == 0 {
-		opts.HoldTTL = 48 * time.Hour
 	}
 	client, err := connect(url, opts.Password)
 	if err != nil {

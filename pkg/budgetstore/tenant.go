@@ -65,7 +65,7 @@ func (s *Store) tenant(ctx context.Context, t Tenant, verb string) (byte, *figur
 func (s *Store) Budget(ctx context.Context, t Tenant, c admit.Calendar) (Budget, error) {
 	w := c.Windows
 	arg := packed(nil, t.Epoch, int64(w.Day), w.DayEnds.UnixMicro(), int64(w.NextDay), int64(w.Month), w.MonthEnds.UnixMicro(), int64(w.NextMonth))
-	keys := []string{key(t, "s"), key(t, "r"), key(t, "l"), key(t, "e")}
+	keys := []string{key(t, "s"), key(t, "r"), key(t, "h")}
 	_, f, err := s.run(ctx, "budget", s.scripts.budget, keys, arg, s.at())
 	if err != nil {
 		return Budget{}, err

@@ -1,4 +1,4 @@
--- budget: a tenant's counters now; changes nothing. KEYS s r l e. ARGV packed epoch and labels, test clock.
+-- budget: a tenant's counters now; changes nothing. KEYS s r h. ARGV packed epoch and labels, test clock.
 local epoch, day, dends, dnext, month, mends, mnext = unpack_('<i8i8i8i8i8i8i8', ARGV[1])
 local S = call('GET', KEYS[1])
 if not S then return '\10' end
@@ -16,10 +16,14 @@ local function window(a, b, c, label)
   end
   return 0, 0, 0
 end
-local dw, dh, dx = window(13, 21, 25, day)
-local mw, mh, mx = window(17, 29, 33, month)
-local running = call('ZCOUNT', KEYS[3], string.format('(%.0f', now), '+inf')
-local late = call('ZCARD', KEYS[3]) - running + call('ZCARD', KEYS[4])
+local dw, dh, dx = window(13, 24, 28, day)
+local mw, mh, mx = window(17, 32, 36, month)
+local late = 0
+if t[21] > 0 and now >= t[22] then
+  for _, H in ipairs(call('HVALS', KEYS[3])) do
+    if unpack_('<i8', H, 18) <= now then late = late + 1 end
+  end
+end
 local offset = unpack_('<d', S, COLD_AT)
 return pack('<Bi8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8', 0, now, t[2], offset, sq, si, so, sn, minutes(S, second), day, dw, dh, dx,
-  month, mw, mh, mx, running, late)
+  month, mw, mh, mx, t[21] - late, t[23] + late)

@@ -1,23 +1,22 @@
--- extend: moves the lease of an open hold and grows it to at least what is asked. KEYS s h r l. ARGV packed request, id,
--- test clock, TTL of the hold (ms). Reply: '\0', lease end and what is held; '\1' not open; a refusal means stop.
+-- extend: moves the lease of an open hold and grows it to at least what is asked. KEYS s r. ARGV packed request, id,
+-- test clock. Reply: '\0', lease end and what is held; '\1' not open; a refusal means stop.
 local epoch, at, caller, lease, nano, tin, tout, li, lo, nl, nc, dl, dc, ml, mc =
   unpack_('<i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8', ARGV[1])
-local S, H = unpack(call('MGET', KEYS[1], KEYS[2]))
+local S = call('GET', KEYS[1])
 if not S then return '\10' end
 local t = load(S)
 if t[1] ~= epoch then return '\12' end
 if t[2] ~= 1 then return '\11' end
 local now = clock(ARGV[3], t[4] + 1)
-if not H then return '\1' end
-local h = read(H)
-if h.at ~= at or h.state ~= 0 or h.ends <= now then return '\1' end
-if now - caller > 2000000 or now - caller < -2000000 then return '\13' end
 local prefix = sub(KEYS[1], 1, -2)
+local h = find(t, prefix, ARGV[2])
+if not h or h.at ~= at or h.state ~= 0 or h.ends <= now then return '\1' end
+if now - caller > 2000000 or now - caller < -2000000 then return '\13' end
 
-local function find(a, b, c, label)
+local function kept(a, b, c, label)
   if t[a] == label then return a elseif t[b] == label then return b elseif t[c] == label then return c end
 end
-local d, m = find(13, 21, 25, h.day), find(17, 29, 33, h.month)
+local d, m = kept(13, 24, 28, h.day), kept(17, 32, 36, h.month)
 local dused, mused = d and t[d + 1] + t[d + 3] or 0, m and t[m + 1] + t[m + 3] or 0
 local function stop(code, limit, window, used, asked, ceiling)
   return pack('<BBBi8i8i8i8i8i8i8', 2, code, limit, now, 0, window, used, asked, ceiling, dused)
@@ -34,7 +33,7 @@ end
 if gn + gi + go > 0 then
   local second, open = floor(now / 1000000), floor(t[4] / 1000000)
   local sq, si, so, sn = t[9], t[10], t[11], t[12]
-  if second ~= open then sq, si, so, sn = roll(KEYS[3], open, second, t[5], t[6], t[7], t[8], sq, si, so, sn) end
+  if second ~= open then sq, si, so, sn = roll(KEYS[2], open, second, t[5], t[6], t[7], t[8], sq, si, so, sn) end
   local nused = sn + minutes(S, second)
   if xown + xext + gn > xcost or xown + gn > MAX then return stop(4, 8, 0, xown + xext, gn, xcost) end
   if m and (mused + gn > mc or t[m + 1] + gn > MAX) then return stop(2, 7, h.month, mused, gn, mc) end
@@ -43,15 +42,14 @@ if gn + gi + go > 0 then
   if si + gi > li then return stop(1, 2, 0, si, gi, li) end
   if so + go > lo then return stop(1, 3, 0, so, go, lo) end
   -- The growth is of now, so it is charged to this second; day and month stay those of the reservation.
-  advance(t, KEYS[3], now)
-  charge(t, KEYS[3], second, 0, gi, go, gn)
-  own(t, 13, 21, 25, h.day, gn, gn)
-  own(t, 17, 29, 33, h.month, gn, gn)
+  advance(t, KEYS[2], now)
+  charge(t, KEYS[2], second, 0, gi, go, gn)
+  own(t, 13, 24, 28, h.day, gn, gn)
+  own(t, 17, 32, 36, h.month, gn, gn)
   if X then call('SETRANGE', xkey, 0, pack('<dd', xown + gn, xheld + gn)) end
   save(KEYS[1], t)
 end
 local ends = math.max(h.ends, now + lease)
-call('SETRANGE', KEYS[2], 17, pack('<i8i8i8i8', ends, h.nano + gn, h.tin + gi, h.tout + go))
-call('PEXPIRE', KEYS[2], ARGV[4])
-call('ZADD', KEYS[4], string.format('%.0f', ends), ARGV[2])
+call('HSET', prefix .. 'h', ARGV[2],
+  sub(h.bytes, 1, 17) .. pack('<i8i8i8i8', ends, h.nano + gn, h.tin + gi, h.tout + go) .. sub(h.bytes, 50))
 return pack('<Bi8i8i8i8', 0, ends, h.nano + gn, h.tin + gi, h.tout + go)

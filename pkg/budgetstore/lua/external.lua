@@ -53,8 +53,8 @@ for i = 3, #ARGV, 2 do
   elseif scope == 3 then
     new = execution(ARGV[i + 1], version, nano)
   else
-    local a, b, c, at = 13, 21, 25, 2
-    if scope == 2 then a, b, c, at = 17, 29, 33, 8 end
+    local a, b, c, at = 13, 24, 28, 2
+    if scope == 2 then a, b, c, at = 17, 32, 36, 8 end
     local s = news(at, label, version) and slot(t, a, b, c, label)
     if s then t[s + 3] = nano end
     new = s

@@ -1,4 +1,4 @@
--- Holds and what they are charged to: for all scripts that change or end one. Key h:<id> is
+-- Holds and what they are charged to: for all scripts that change or end one. A hold is
 --   byte state (0 open, 1 expiring), 16 bytes fingerprint, lease end (µs), held nano-dollars, input, output tokens,
 --   the answer's 21 figures, the root execution's name (length byte first), the caller's context.
 -- Key x:<root> is 11 doubles: own, held, calls, limits known, revoked, closed, external, then the limits for dollars,
@@ -6,7 +6,7 @@
 -- Keys of holds and executions derive from the state key's name, so they share its hash tag and slot.
 local HOLD = '<Bc16i8i8i8i8i8i8i8i8'
 local ROOT_AT = 218
-local slot, swap, minutes, roll = windows()
+local slot, swap, minutes, roll, sweep = windows()
 
 local function bounded(n)
   if n > MAX then return MAX elseif n < -MAX then return -MAX end
@@ -15,10 +15,14 @@ end
 
 local function load(S) return { unpack_(ALL, S) } end
 
-local function save(key, t) call('SETRANGE', key, 0, pack(ALL, unpack(t, 1, 36))) end
+local function save(key, t) call('SETRANGE', key, 0, pack(ALL, unpack(t, 1, 39))) end
 
-local function read(H)
-  local h = {}
+-- Reads the hold of an id, open or expiring; nil if there is none.
+local function find(t, prefix, id)
+  local H = call('HGET', prefix .. 'h', id)
+  if not H and t[23] > 0 then H = call('HGET', prefix .. 'e', id) end
+  if not H then return nil end
+  local h = { bytes = H }
   h.state, h.print, h.ends, h.nano, h.tin, h.tout, h.at, h.first, h.day, h.month = unpack_(HOLD, H)
   local n = unpack_('<B', H, ROOT_AT)
   h.root = sub(H, ROOT_AT + 1, ROOT_AT + n)
@@ -60,6 +64,13 @@ local function own(t, a, b, c, label, nano, held)
   t[i + 1], t[i + 2] = bounded(t[i + 1] + nano), t[i + 2] + held
 end
 
+local function expire(t, prefix, now)
+  if t[21] == 0 or now < t[22] then return end
+  local moved
+  moved, t[22] = sweep(prefix .. 'h', prefix .. 'e', now)
+  t[21], t[23] = t[21] - moved, t[23] + moved
+end
+
 local function spent(prefix, root, nano, held)
   if root == '' then return end
   local key = prefix .. 'x:' .. root
@@ -73,12 +84,15 @@ end
 -- counted. The id is remembered for a while, the last 64 of a tenant.
 local function finish(t, prefix, id, h, nano, tin, tout, hash, until_, ttl)
   local dn = nano - h.nano
-  own(t, 13, 21, 25, h.day, dn, -h.nano)
-  own(t, 17, 29, 33, h.month, dn, -h.nano)
+  own(t, 13, 24, 28, h.day, dn, -h.nano)
+  own(t, 17, 32, 36, h.month, dn, -h.nano)
   charge(t, prefix .. 'r', floor(h.at / 1000000), 0, tin - h.tin, tout - h.tout, dn)
   spent(prefix, h.root, dn, -h.nano)
-  if h.state == 0 then call('ZREM', prefix .. 'l', id) else call('ZREM', prefix .. 'e', id) end
-  call('DEL', prefix .. 'h:' .. id)
+  if h.state == 0 then
+    t[21] = t[21] - call('HDEL', prefix .. 'h', id)
+  else
+    t[23] = t[23] - call('HDEL', prefix .. 'e', id)
+  end
   local d = call('GET', prefix .. 'd') or ''
   if #d >= 768 then d = sub(d, #d - 755) end
   call('SET', prefix .. 'd', d .. pack('<c8I4', hash, until_), 'PX', ttl)

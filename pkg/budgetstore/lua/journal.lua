@@ -11,8 +11,8 @@ local until_ = floor(now / 1000000) + tonumber(ARGV[2])
 local offset, changed = unpack_('<d', S, COLD_AT), 0
 
 local function add(day, month, at, nano, tin, tout, root)
-  if slot(t, 13, 21, 25, day) then own(t, 13, 21, 25, day, nano, 0) end
-  if slot(t, 17, 29, 33, month) then own(t, 17, 29, 33, month, nano, 0) end
+  if slot(t, 13, 24, 28, day) then own(t, 13, 24, 28, day, nano, 0) end
+  if slot(t, 17, 32, 36, month) then own(t, 17, 32, 36, month, nano, 0) end
   if at <= now then
     advance(t, KEYS[2], at)
     charge(t, KEYS[2], floor(at / 1000000), 1, tin, tout, nano)
@@ -27,8 +27,7 @@ for i = 6, #ARGV, 3 do
   local id, root = ARGV[i + 1], ARGV[i + 2]
   local o, kind, at, day, month, nano, tin, tout, hash = unpack_('<i8i8i8i8i8i8i8i8c8', ARGV[i])
   if o >= offset then
-    local H = call('GET', prefix .. 'h:' .. id)
-    local h = H and read(H)
+    local h = find(t, prefix, id)
     if h and h.at == at then
       if kind == 2 then nano, tin, tout = 0, 0, 0 end
       finish(t, prefix, id, h, nano, tin, tout, hash, until_, ARGV[3])

@@ -7,7 +7,7 @@ if ARGV[2] == 'create' then
     if unpack_('<d', S) ~= epoch then return '\12' end
     return '\1'
   end
-  call('SET', KEYS[1], pack('<d', epoch) .. rep('\0', 576))
+  call('SET', KEYS[1], pack('<d', epoch) .. rep('\0', 600))
   call('SET', KEYS[2], rep('\0', 1952))
   return '\0'
 end

@@ -1,4 +1,4 @@
--- Windows of days, months and the sliding minute. The functions are made only when a call needs them: a closure costs
+-- Windows of days, months and the sliding minute, and leases. The functions are made only when a call needs them: a closure costs
 -- Redis about as much as reading a key, and most reservations need none.
 local function windows()
   -- Index of the window of a label among a, b, c. An unknown label takes the place of the older of b and c, unless it is
@@ -49,5 +49,23 @@ local function windows()
     return sq, si, so, sn, at, sub(new, 1, fits), 0, sub(new, fits + 1)
   end
 
-  return slot, swap, minutes, roll
+  -- Moves the holds whose lease has run out from h to e. Returns how many, and the earliest lease end of the others (0:
+  -- none). It reads every open hold, so it is only called when a lease may have ended: field 22 is a lower bound, which
+  -- settled calls leave behind and a sweep makes exact. So that is once in about the length of a lease.
+  local function sweep(h, e, now)
+    local all, moved, first = call('HGETALL', h), 0, 0
+    for i = 1, #all, 2 do
+      local ends = unpack_('<i8', all[i + 1], 18)
+      if ends <= now then
+        call('HSET', e, all[i], '\1' .. sub(all[i + 1], 2))
+        call('HDEL', h, all[i])
+        moved = moved + 1
+      elseif first == 0 or ends < first then
+        first = ends
+      end
+    end
+    return moved, first
+  end
+
+  return slot, swap, minutes, roll, sweep
 end
