@@ -169,6 +169,15 @@ func (c *Client) Settle(ctx context.Context, id string, s Settlement) (out Settl
 	return out, err
 }
 
+// State is where a reservation stands: open, expiring, settled, released, expired or external.
+func (c *Client) State(ctx context.Context, id string) (string, error) {
+	var out struct {
+		State string `json:"state"`
+	}
+	err := c.do(ctx, http.MethodGet, "/v1/reservations/"+url.PathEscape(id), nil, &out)
+	return out.State, err
+}
+
 // Release gives a reservation back: the call was never made.
 func (c *Client) Release(ctx context.Context, id string) error {
 	return c.do(ctx, http.MethodPost, "/v1/reservations/"+url.PathEscape(id)+"/release", struct{}{}, nil)

@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,7 +34,7 @@ func (p player) play(ctx context.Context, calls []Call) error {
 		byTenant[c.Lead.Tenant] = append(byTenant[c.Lead.Tenant], c)
 	}
 	pace, start := trace.NewPace(calls[0].At, p.speed), time.Now()
-	leads := newLeads(calls)
+	leads := p.leads(calls)
 	group, ctx := errgroup.WithContext(ctx)
 	for tenant, own := range byTenant {
 		due := make(chan Call)
@@ -83,7 +82,7 @@ func (p player) call(ctx context.Context, tenant string, c Call, lead *running) 
 	insist := func(do func() error) error {
 		return caller.Insist(ctx, func(r *caller.Refusal) { p.seen(tenant, r) }, do)
 	}
-	token, err := lead.token(ctx, c.Agent, client)
+	token, err := lead.tree.Token(ctx, c.Agent)
 	if err != nil {
 		return err
 	}
@@ -109,49 +108,20 @@ func (p player) call(ctx context.Context, tenant string, c Call, lead *running) 
 	return nil
 }
 
-// running is a lead that is being worked on: the tokens of its agents, each asked for once.
+// running is a lead that is being worked on.
 type running struct {
-	*Lead
-	rootAgent string
-	left      atomic.Int64
-	mu        sync.Mutex
-	tokens    map[string]string
+	tree *caller.Tree
+	left atomic.Int64
 }
 
-func newLeads(calls []Call) map[*Lead]*running {
+func (p player) leads(calls []Call) map[*Lead]*running {
 	all := map[*Lead]*running{}
 	for _, c := range calls {
 		if all[c.Lead] == nil {
-			all[c.Lead] = &running{Lead: c.Lead, rootAgent: c.Agent, tokens: map[string]string{}}
+			root := caller.Execution{RootExecutionID: c.Lead.Root, AgentID: c.Agent, CostCenter: c.Lead.CostCenter}
+			all[c.Lead] = &running{tree: caller.NewTree(p.clients[c.Lead.Tenant], root)}
 		}
 		all[c.Lead].left.Add(1)
 	}
 	return all
-}
-
-// token is the execution token of an agent: the root's, or a child's by the root's.
-func (l *running) token(ctx context.Context, agent string, client *caller.Client) (string, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.tokens[l.rootAgent] == "" {
-		e := caller.Execution{RootExecutionID: l.Root, AgentID: l.rootAgent, CostCenter: l.CostCenter}
-		if err := l.start(ctx, client, e); err != nil {
-			return "", err
-		}
-	}
-	if l.tokens[agent] == "" {
-		e := caller.Execution{ParentToken: l.tokens[l.rootAgent], AgentID: agent}
-		if err := l.start(ctx, client, e); err != nil {
-			return "", err
-		}
-	}
-	return l.tokens[agent], nil
-}
-
-func (l *running) start(ctx context.Context, client *caller.Client, e caller.Execution) error {
-	return caller.Insist(ctx, nil, func() error {
-		started, err := client.Start(ctx, e)
-		l.tokens[e.AgentID] = started.Token
-		return err
-	})
 }
