@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
@@ -182,7 +181,7 @@ func (h hold) answer(secret identity.Secret, thresholds ladder.Thresholds) (rese
 	}
 	out := reserveAnswer{
 		ReservationID: h.ID, State: stateOpen, Rung: a.Rung, Mode: a.Rung.Mode(), Model: h.call.Model,
-		PercentUsed: a.PercentUsed(), Message: message(a.Rung, a.PercentUsed(), thresholds),
+		PercentUsed: a.PercentUsed(), Message: admit.Message(a.Rung, a.PercentUsed(), thresholds),
 		Reserved:  amountsOf(a.Reserved),
 		Remaining: remaining{a.Remaining.Minute.USD(), a.Remaining.Day.USD(), a.Remaining.Month.USD()},
 		Receipt:   receipt, ReservedAt: clock(a.ReservedAt), ExpiresAt: clock(a.LeaseUntil),
@@ -227,25 +226,6 @@ func amountsOf(e admit.Estimate) amounts {
 }
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
-
-// message tells the end user which mode it is in and where the steps are (design.md 4.5).
-func message(r ladder.Rung, percent int64, t ladder.Thresholds) string {
-	steps := fmt.Sprintf("Steps: %d %% caches, %d %% saving mode, %d %% read only.", t[0], t[1], t[2])
-	var mode string
-	switch r {
-	case ladder.Normal:
-		mode = "Normal mode."
-	case ladder.Caching:
-		mode = "Caches are used where they can be."
-	case ladder.Saving:
-		mode = "Saving mode: cheaper models, side effects wait."
-	case ladder.ReadOnly:
-		mode = "Read only: nothing is sent or paid."
-	default:
-		mode = "The budget is used up; the provider is not called."
-	}
-	return strings.Join([]string{fmt.Sprintf("%d %% of today's budget is used.", percent), mode, steps}, " ")
-}
 
 // nanoOf reads a positive limit in dollars.
 func nanoOf(field string, usd *money.USD) (money.Nano, *Problem) {

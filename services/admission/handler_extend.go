@@ -106,7 +106,7 @@ func (s *Service) extended(ctx context.Context, subj subject, reply budgetstore.
 	case !reply.Found:
 		return answer{}, s.notOpen(ctx, subj)
 	case reply.Stop:
-		out.Reason, out.Detail = string(reply.Refusal.Code), refusalText(reply.Refusal)
+		out.Reason, out.Detail = string(reply.Refusal.Code), reply.Refusal.Detail()
 	default:
 		held := amountsOf(reply.Held)
 		out.Reserved, out.ExpiresAt = &held, clock(reply.LeaseUntil)

@@ -106,7 +106,7 @@ func budgetOf(c caller, b budgetstore.Budget, calendar admit.Calendar) budgetAns
 	rung := max(minute.Rung, day.Rung, month.Rung)
 	percent := ladder.Percent(b.Day.Used(), k.Ceilings.Day)
 	return budgetAnswer{
-		TenantID: c.tenant, AsOf: clock(b.At), Rung: rung, Mode: rung.Mode(), PercentUsed: percent, Message: message(rung, percent, thresholds),
+		TenantID: c.tenant, AsOf: clock(b.At), Rung: rung, Mode: rung.Mode(), PercentUsed: percent, Message: admit.Message(rung, percent, thresholds),
 		Timezone:  zone(k),
 		Remaining: remaining{minute.RemainingUSD, day.RemainingUSD, month.RemainingUSD},
 		Windows:   map[string]windowLine{"minute": minute, "day": day, "month": month},

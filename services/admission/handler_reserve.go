@@ -173,8 +173,11 @@ func (s *Service) reserved(c caller, request budgetstore.Request, reply budgetst
 	h := hold{Tenant: c.tenant, Epoch: request.Tenant.Epoch, ID: request.ID, Fingerprint: request.Fingerprint, Answer: reply.Answer, rawCall: request.Context}
 	switch reply.Verdict {
 	case budgetstore.Refused:
-		p := refused(reply.Refusal, c.contract.Ceilings.Day, ladder.Thresholds(c.contract.Ladder))
-		return answer{header: rateLimitOf(c, reply.Refusal)}, p
+		loc, err := c.contract.Location()
+		if err != nil {
+			return answer{}, problem(codeInternal, "The tenant's time zone is not known here.")
+		}
+		return answer{header: rateLimitOf(c, reply.Refusal)}, refused(reply.Refusal, c.contract, loc)
 	case budgetstore.Conflict:
 		return answer{}, problem(admit.ReservationConflict, "This reservation id is open with other content.")
 	case budgetstore.Ended:

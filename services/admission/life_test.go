@@ -37,7 +37,7 @@ func TestReserveAndSettle(t *testing.T) {
 	w.want("other content", status, out, 409, "code", "reservation_conflict")
 	status, out, _ = r.do("GET", "/v1/reservations/r1", w.keys["acme"], nil)
 	w.want("state", status, out, 200, "state", "open", "reserved_usd", "0.0045")
-	if held := window(r.budget("acme"), "day", "held_usd"); held != "0.0045" {
+	if held := figureOf(r.budget("acme"), "day", "held_usd"); held != "0.0045" {
 		t.Errorf("held %s", held)
 	}
 
@@ -54,7 +54,7 @@ func TestReserveAndSettle(t *testing.T) {
 	status, out, _ = r.do("POST", "/v1/reservations/r1/release", w.keys["acme"], nil)
 	w.want("release of a settled one", status, out, 409, "state", "settled")
 	b := r.budget("acme")
-	if window(b, "day", "own_usd") != "0.0035" || window(b, "day", "held_usd") != "0" || window(b, "month", "used_usd") != "0.0035" {
+	if figureOf(b, "day", "own_usd") != "0.0035" || figureOf(b, "day", "held_usd") != "0" || figureOf(b, "month", "used_usd") != "0.0035" {
 		t.Errorf("budget after the settle: %v", b)
 	}
 
@@ -124,7 +124,7 @@ func TestRelease(t *testing.T) {
 		status, out, _ := r.do("POST", "/v1/reservations/r1/release", w.keys["acme"], object{"receipt": made["receipt"]})
 		w.want("release", status, out, 200, "state", "released")
 	}
-	if b := r.budget("acme"); window(b, "day", "used_usd") != "0" || fmt.Sprint(b["limits"].(object)["concurrency"].(object)["used"]) != "0" {
+	if b := r.budget("acme"); figureOf(b, "day", "used_usd") != "0" || fmt.Sprint(b["limits"].(object)["concurrency"].(object)["used"]) != "0" {
 		t.Errorf("after the release: %v", b)
 	}
 	if n := len(w.outboxRows()); n != 0 {
@@ -165,7 +165,7 @@ func TestExpiryAndLateSettle(t *testing.T) {
 	})
 	status, out = r.reserve("acme", "r2", 30)
 	w.want("the concurrency is free", status, out, 201)
-	if used := window(r.budget("acme"), "day", "used_usd"); used != "0.6" {
+	if used := figureOf(r.budget("acme"), "day", "used_usd"); used != "0.6" {
 		t.Errorf("used %s, want the estimate to stay: 0.6", used)
 	}
 	rows := w.outboxRows()
@@ -222,7 +222,7 @@ func TestExtend(t *testing.T) {
 	}
 	status, out = extend(object{"output_tokens_so_far": 50})
 	w.want("grow", status, out, 200, "stop", "false")
-	if held := window(r.budget("acme"), "day", "held_usd"); held != "0.5" {
+	if held := figureOf(r.budget("acme"), "day", "held_usd"); held != "0.5" {
 		t.Errorf("held %s, want 0.5", held)
 	}
 	status, out = extend(object{"output_tokens_so_far": 101})

@@ -12,6 +12,7 @@ import (
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/tenant"
 	"github.com/weir-project/weir/pkg/identity"
 )
 
@@ -82,65 +83,34 @@ func status(code admit.Code) int {
 // title is the same for every occurrence of a code, as RFC 9457 wants it.
 func title(code admit.Code) string {
 	switch code {
-	case admit.RateLimited:
-		return "Too many requests, tokens or calls in flight"
-	case admit.TenantQuotaExceeded:
-		return "The budget of this window is used up"
-	case admit.EstimateExceedsLimit:
-		return "The estimate can never fit the limit"
-	case admit.ExecutionBudgetExceeded:
-		return "The execution has used up its budget"
-	case admit.ExecutionDepthExceeded:
-		return "The execution is too deep"
-	case admit.ExecutionRevoked:
-		return "The execution was ended"
-	case admit.StoreUnavailable:
-		return "The budget cannot be checked now"
-	case admit.StoreRecovering:
-		return "The budget is being recovered"
-	case admit.UnknownPrice:
-		return "There is no price for this model or meter"
-	case admit.ReservationConflict:
-		return "The reservation is in another state or has other content"
-	case admit.ReservationNotFound:
-		return "No such reservation"
-	case admit.ForbiddenTenant:
-		return "The credential does not act for this tenant"
-	case admit.Unauthenticated:
-		return "Credentials are missing or not valid"
-	case admit.InvalidArgument:
-		return "The request is not valid"
 	case codeExecutionNotFound:
 		return "No such execution"
 	case codeNotFound, codeMethod:
 		return "No such call"
 	default:
-		return "Something is wrong on this side"
+		return code.Title()
 	}
 }
 
-// jitter spreads retries over one to two times d, so that clients which were refused together do not return together.
-func jitter(d time.Duration) time.Duration { return d + rand.N(max(d, time.Millisecond)) }
+// jitter spreads retries over a second or more, so that clients which were refused together do not return together.
+func jitter(wait time.Duration) time.Duration { return wait + rand.N(max(time.Second, wait/4)) }
 
-// refused turns a decision of the budget store into its answer.
-func refused(r admit.Refusal, dayCeiling money.Nano, thresholds ladder.Thresholds) *Problem {
-	p := problem(r.Code, "")
-	p.Detail = refusalText(r)
+// refused turns a decision of the budget store into its answer to this caller.
+func refused(r admit.Refusal, k tenant.Contract, loc *time.Location) *Problem {
+	p := problem(r.Code, r.Detail())
 	switch r.Code {
 	case admit.RateLimited:
 		p.Limit = r.Limit
-		p.RetryAfterMS = jitter(max(r.FreesAt.Sub(r.At), 100*time.Millisecond)).Milliseconds()
+		if wait, ok := r.RetryAfter(); ok {
+			p.RetryAfterMS = jitter(wait).Milliseconds()
+		}
 	case admit.TenantQuotaExceeded:
-		p.Window = r.Limit
-		p.UpgradeURL = "/v1/budget"
-		if !r.FreesAt.IsZero() {
-			p.ResetsAt = r.FreesAt.UTC().Format(time.RFC3339)
+		p.Window, p.UpgradeURL = r.Limit, "/v1/budget"
+		if at := r.ResetsAt(loc); !at.IsZero() {
+			p.ResetsAt = at.UTC().Format(time.RFC3339)
 		}
-		rung := ladder.Cut
-		if r.Limit == admit.LimitDay {
-			rung = ladder.At(money.Nano(r.DayUsed), dayCeiling, thresholds)
-		}
-		p.Rung, p.Message = &rung, message(rung, ladder.Percent(money.Nano(r.DayUsed), dayCeiling), thresholds)
+		rung, thresholds := ladder.Cut, ladder.Thresholds(k.Ladder)
+		p.Rung, p.Message = &rung, admit.Message(rung, ladder.Percent(r.DayUsed, k.Ceilings.Day), thresholds)
 	default:
 		p.Limit = r.Limit
 	}
@@ -158,16 +128,6 @@ func figure(limit admit.Limit, n int64) any {
 	default:
 		return n
 	}
-}
-
-func refusalText(r admit.Refusal) string {
-	if r.Limit == admit.NoLimit {
-		return title(r.Code) + "."
-	}
-	used, _ := json.Marshal(figure(r.Limit, r.Used)) // a USD or an int64 always encodes
-	asked, _ := json.Marshal(figure(r.Limit, r.Asked))
-	ceiling, _ := json.Marshal(figure(r.Limit, r.Ceiling))
-	return string(r.Limit) + ": " + string(used) + " used, " + string(asked) + " asked, " + string(ceiling) + " allowed."
 }
 
 // storeProblem is the answer to an error of Redis or Postgres: never a 4xx that blames the caller, except for a value

@@ -11,19 +11,23 @@ import (
 	"github.com/weir-project/weir/pkg/pgstore"
 )
 
+// tenantTries bounds how often a call looks again: another replica may be between any two steps of makeTenant.
+const tenantTries = 4
+
 // onTenant runs op, which needs the tenant's counters. Where they do not exist because nobody made them yet, it makes
-// them and runs op once more. Where they must exist and do not, the error stays budgetstore.ErrLost: a lost budget is
-// never replaced by a fresh one (I2).
+// them and runs op again. Where they must exist and do not, the error stays budgetstore.ErrLost: a lost budget is never
+// replaced by a fresh one (I2).
 func (s *Service) onTenant(ctx context.Context, t budgetstore.Tenant, op func() error) error {
-	err := op()
-	lost := errors.Is(err, budgetstore.ErrLost)
-	if !lost && !errors.Is(err, budgetstore.ErrNotReady) {
-		return err
+	for try := 1; ; try++ {
+		err := op()
+		lost := errors.Is(err, budgetstore.ErrLost)
+		if !lost && !errors.Is(err, budgetstore.ErrNotReady) || try == tenantTries {
+			return err
+		}
+		if err := s.makeTenant(ctx, t, lost); err != nil {
+			return err
+		}
 	}
-	if err := s.makeTenant(ctx, t, lost); err != nil {
-		return err
-	}
-	return op()
 }
 
 // makeTenant brings a tenant's counters into being: row (making) → key (not ready) → row ready → key ready. Each step may
@@ -31,7 +35,7 @@ func (s *Service) onTenant(ctx context.Context, t budgetstore.Tenant, op func() 
 //   - row making, no key: nothing was admitted by it; the next caller goes on.
 //   - row making, key not ready: the same.
 //   - row ready, key not ready: nothing was admitted by it either; the key is marked ready.
-//   - row ready, no key: lost. Another replica may just have finished, so the caller looks once more, and no further.
+//   - row ready, no key: lost, unless another replica has just finished; so the caller looks again, and no further.
 func (s *Service) makeTenant(ctx context.Context, t budgetstore.Tenant, lost bool) error {
 	state, err := s.rows.TenantState(ctx, t.ID, t.Epoch)
 	if err == nil && state != pgstore.StateReady {

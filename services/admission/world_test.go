@@ -312,8 +312,8 @@ func (r *replica) budget(tenant string) object {
 	return out
 }
 
-// window is one figure of the budget, e.g. window(b, "day", "held_usd").
-func window(b object, name, figure string) string {
+// figureOf is one figure of the budget, e.g. figureOf(b, "day", "held_usd").
+func figureOf(b object, name, figure string) string {
 	line, _ := b["windows"].(object)[name].(object)
 	return fmt.Sprint(line[figure])
 }
