@@ -50,6 +50,9 @@ func openEngine(libraryFile, dir string) (*engine, error) {
 			return nil, fmt.Errorf("clickhouse folder: %w", err)
 		}
 	}
+	if err := sweepDropped(e.path); err != nil {
+		return nil, err
+	}
 	if e.keeper, err = lib.open(e.path); err != nil {
 		return nil, err
 	}
@@ -59,6 +62,31 @@ func openEngine(libraryFile, dir string) (*engine, error) {
 	}
 	e.version, e.timezone, _ = strings.Cut(strings.TrimSpace(string(a.body)), "\t")
 	return e, e.learnForbidden()
+}
+
+// sweepDropped removes what dropped tables left on disk. The engine notes each in metadata_dropped/DB.TABLE.UUID.sql; its
+// data are in store/UUI/UUID.
+func sweepDropped(data string) error {
+	notes, err := filepath.Glob(filepath.Join(data, "metadata_dropped", "*.sql"))
+	if err != nil {
+		return fmt.Errorf("dropped tables: %w", err)
+	}
+	for _, note := range notes {
+		const uuid = 36
+		id := strings.TrimSuffix(filepath.Base(note), ".sql")
+		if len(id) <= uuid || id[len(id)-uuid-1] != '.' || strings.Count(id[len(id)-uuid:], "-") != 4 {
+			continue // not a note as we know it
+		}
+		id = id[len(id)-uuid:]
+		// First the data, then the note: a crash in between leaves the note, and the next start goes on.
+		if err := os.RemoveAll(filepath.Join(data, "store", id[:3], id)); err != nil {
+			return fmt.Errorf("dropped tables: %w", err)
+		}
+		if err := os.Remove(note); err != nil {
+			return fmt.Errorf("dropped tables: %w", err)
+		}
+	}
+	return nil
 }
 
 // learnForbidden asks the engine for its table functions, so that a newer engine brings no new hole, and leaves out

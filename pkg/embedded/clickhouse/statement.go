@@ -40,7 +40,31 @@ func parse(text string) (statement, error) {
 			s.format = text[s.tokens[i+1].start:s.tokens[i+1].end]
 		}
 	}
+	s.dropLater()
 	return s, nil
+}
+
+// dropLater takes SYNC (NO DELAY) off a DROP: the library has no thread that empties its queue of dropped tables, so
+// such a statement would wait for ever. The name is free at once all the same; sweepDropped frees the disk.
+func (s *statement) dropLater() {
+	if s.verb != "DROP" && s.verb != "DETACH" && s.verb != "TRUNCATE" {
+		return
+	}
+	n := len(s.tokens)
+	for n > 0 && s.tokens[n-1].text == ";" {
+		n--
+	}
+	cut := 0
+	switch {
+	case n >= 1 && s.tokens[n-1].kind == word && s.tokens[n-1].text == "SYNC":
+		cut = 1
+	case n >= 2 && s.tokens[n-1].kind == word && s.tokens[n-1].text == "DELAY" && s.tokens[n-2].text == "NO":
+		cut = 2
+	}
+	if cut > 0 {
+		s.text = s.text[:s.tokens[n-cut].start]
+		s.tokens = s.tokens[:n-cut]
+	}
 }
 
 // endsWithName reports whether token i is a word after which only a semicolon or SETTINGS may follow: so it is the name

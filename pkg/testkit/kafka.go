@@ -1,0 +1,101 @@
+package testkit
+
+import (
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/weir-project/weir/pkg/embedded/kafka"
+	"github.com/weir-project/weir/pkg/embedded/part"
+)
+
+// Kafka runs a kfake broker inside the test, in memory, and returns its client URL. It needs no program and no build
+// tag. The broker has no topics and creates none by itself.
+func Kafka(t testing.TB) (address string) {
+	t.Helper()
+	address, _ = KafkaCluster(t)
+	return address
+}
+
+// KafkaCluster is Kafka with the broker itself, for tests that inject faults.
+func KafkaCluster(t testing.TB, opts ...kfake.Opt) (address string, cluster *kfake.Cluster) {
+	t.Helper()
+	cluster, err := kafka.NewCluster(io.Discard, opts...)
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	t.Cleanup(cluster.Close)
+	return "kafka://" + strings.Join(cluster.ListenAddrs(), ","), cluster
+}
+
+// KafkaServer runs the kfake process of `weir up`, with a data folder: for tests that kill it and start it again.
+func KafkaServer(t testing.TB, c part.Config) *part.Part {
+	t.Helper()
+	p, err := kafka.Start(startContext(t), kafka.Config{Config: inTemp(t, c), Self: partCommand(t)})
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	stopAtEnd(t, p)
+	return p
+}
+
+// ApacheKafka runs Apache Kafka and returns its client URL and one part per node. nodes is 1 or 3.
+func ApacheKafka(t testing.TB, nodes int) (address string, parts []*part.Part) {
+	t.Helper()
+	i, ctx := Installer(t), startContext(t)
+	jars, err := i.Kafka(ctx)
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	java, err := i.Java(ctx)
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	parts, err = kafka.StartApache(ctx, kafka.ApacheConfig{Config: inTemp(t, part.Config{}), Java: java, Jars: jars, Nodes: nodes})
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	for _, p := range parts {
+		stopAtEnd(t, p)
+	}
+	return parts[0].Address, parts
+}
+
+// inTemp gives a part a folder of the test's if it has none.
+func inTemp(t testing.TB, c part.Config) part.Config {
+	if c.Dir == "" {
+		c.Dir = t.TempDir()
+	}
+	return c
+}
+
+// program is the part program that a test binary builds once.
+type program struct {
+	once    sync.Once
+	path    string
+	problem string
+}
+
+// build compiles it into the shared folder. The go command caches the work between test binaries.
+func (p *program) build(dir string) {
+	p.path = dir + "/weirpart"
+	out, err := exec.Command("go", "build", "-o", p.path, "github.com/weir-project/weir/pkg/embedded/cmd/weirpart").CombinedOutput()
+	if err != nil {
+		p.problem = err.Error() + ": " + string(out)
+	}
+}
+
+// partCommand is how the part processes of our own program are run in tests.
+func partCommand(t testing.TB) []string {
+	t.Helper()
+	s := shared(t)
+	s.program.once.Do(func() { s.program.build(s.dir) })
+	if s.program.problem != "" {
+		t.Fatalf("testkit: build the part program: %s", s.program.problem)
+	}
+	return []string{s.program.path}
+}

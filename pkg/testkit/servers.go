@@ -1,0 +1,168 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weir-project/weir/pkg/embedded/clickhouse"
+	"github.com/weir-project/weir/pkg/embedded/part"
+	"github.com/weir-project/weir/pkg/embedded/postgres"
+	"github.com/weir-project/weir/pkg/embedded/redis"
+)
+
+// FinancePassword is the password of ClickHouse's read-only user finance in tests.
+const FinancePassword = "finance-of-the-tests"
+
+// Redis runs a redis-server for this test and returns its client URL.
+func Redis(t testing.TB) (address string) {
+	t.Helper()
+	return RedisServer(t, part.Config{}).Address
+}
+
+// RedisServer is Redis with the process, for tests that kill it and start it again in the same folder.
+func RedisServer(t testing.TB, c part.Config) *part.Part {
+	t.Helper()
+	ctx := startContext(t)
+	binary, err := Installer(t).Redis(ctx)
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	p, err := redis.Start(ctx, redis.Config{Config: inTemp(t, c), Binary: binary})
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	stopAtEnd(t, p)
+	return p
+}
+
+// PostgresServer runs a Postgres for this test, durable as that of `weir up`: for tests that kill it.
+func PostgresServer(t testing.TB, c part.Config) *part.Part {
+	t.Helper()
+	p := startPostgres(t, inTemp(t, c), false)
+	stopAtEnd(t, p)
+	return p
+}
+
+func startPostgres(t testing.TB, c part.Config, noSync bool) *part.Part {
+	t.Helper()
+	ctx := startContext(t)
+	bin, err := Installer(t).Postgres(ctx, 0)
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	p, err := postgres.Start(ctx, postgres.Config{Config: c, BinDir: bin, NoSync: noSync})
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	return p
+}
+
+// Postgres makes an empty database in the test binary's server and returns its client URL. The database is dropped
+// with the test. The server does not sync: a test that kills it takes PostgresServer.
+func Postgres(t testing.TB) (address string) {
+	t.Helper()
+	s := shared(t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.postgres == nil {
+		p := startPostgres(t, part.Config{Dir: filepath.Join(s.dir, "postgres")}, true)
+		if err := s.keep(p); err != nil {
+			t.Fatalf("testkit: %v", err)
+		}
+		s.postgres = p
+	}
+	name, server := s.nextDatabase(), s.postgres.Address
+	if err := execPostgres(server, "CREATE DATABASE "+name); err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := execPostgres(server, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Errorf("testkit: %v", err)
+		}
+	})
+	return withPath(t, server, name)
+}
+
+func execPostgres(address, sql string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, address)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, sql)
+	return errors.Join(err, conn.Close(ctx))
+}
+
+// ClickHouseServer runs the ClickHouse of `weir up` for this test: for tests that kill it. The user finance has the
+// password FinancePassword, default has none.
+func ClickHouseServer(t testing.TB, c part.Config) *part.Part {
+	t.Helper()
+	p := startClickHouse(t, inTemp(t, c))
+	stopAtEnd(t, p)
+	return p
+}
+
+func startClickHouse(t testing.TB, c part.Config) *part.Part {
+	t.Helper()
+	ctx := startContext(t)
+	engine, err := Installer(t).ClickHouse(ctx)
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	secret := filepath.Join(shared(t).dir, "finance.password")
+	if err := os.WriteFile(secret, []byte(FinancePassword), 0o600); err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	p, err := clickhouse.Start(ctx, clickhouse.Config{
+		Config: c, Library: engine.Library, Binary: engine.Binary, Self: partCommand(t), FinancePasswordFile: secret,
+	})
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	return p
+}
+
+// ClickHouse makes an empty database in the test binary's server and returns its client URL (http://…/database, for
+// clickhouse-go). The database is dropped with the test.
+func ClickHouse(t testing.TB) (address string) {
+	t.Helper()
+	s := shared(t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.clickhouse == nil {
+		p := startClickHouse(t, part.Config{Dir: filepath.Join(s.dir, "clickhouse")})
+		if err := s.keep(p); err != nil {
+			t.Fatalf("testkit: %v", err)
+		}
+		s.clickhouse = p
+	}
+	name, server := s.nextDatabase(), s.clickhouse.Address
+	ctx := startContext(t)
+	if _, err := QueryClickHouse(ctx, server, "CREATE DATABASE "+name); err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	t.Cleanup(func() {
+		if _, err := QueryClickHouse(context.WithoutCancel(ctx), server, "DROP DATABASE "+name+" SYNC"); err != nil {
+			t.Errorf("testkit: %v", err)
+		}
+	})
+	return withPath(t, server, name)
+}
+
+// withPath is the URL with another path: the database.
+func withPath(t testing.TB, address, name string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}

@@ -1,0 +1,74 @@
+package testkit
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/weir-project/weir/pkg/embedded/part"
+)
+
+// sharedServers are the servers that all tests of one test binary use. Nothing tells a package that its binary ends,
+// so a reaper, a shell that reads from a pipe of ours, ends them when that pipe closes, however we ended.
+type sharedServers struct {
+	dir     string
+	reaper  *os.File
+	program program
+
+	mu                   sync.Mutex
+	postgres, clickhouse *part.Part
+	databases            int
+}
+
+// shared makes the binary's folder and its reaper at the first call.
+var shared = func() func(testing.TB) *sharedServers {
+	var once sync.Once
+	s, problem := &sharedServers{}, error(nil)
+	return func(t testing.TB) *sharedServers {
+		t.Helper()
+		once.Do(func() { problem = s.start() })
+		if problem != nil {
+			t.Fatalf("testkit: %v", problem)
+		}
+		return s
+	}
+}()
+
+// reaperScript reads pids, one a line, until the pipe closes; then it ends them and removes the folder.
+const reaperScript = `pids=""; while read -r pid; do pids="$pids $pid"; done; [ -z "$pids" ] || kill -KILL $pids; sleep 0.2; rm -rf "$1"`
+
+func (s *sharedServers) start() error {
+	dir, err := os.MkdirTemp("", "weir-testkit-*")
+	if err != nil {
+		return fmt.Errorf("shared folder: %w", err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("reaper: %w", err)
+	}
+	defer r.Close()
+	cmd := exec.Command("/bin/sh", "-c", reaperScript, "reaper", dir)
+	cmd.Stdin, cmd.Dir = r, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // an interrupt of the tests must not end it first
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("reaper: %w", err)
+	}
+	s.dir, s.reaper = dir, w
+	return nil
+}
+
+// keep hands a part to the reaper.
+func (s *sharedServers) keep(p *part.Part) error {
+	_, err := s.reaper.WriteString(strconv.Itoa(p.PID) + "\n")
+	return err
+}
+
+// nextDatabase is a name that no other test of this binary has.
+func (s *sharedServers) nextDatabase() string {
+	s.databases++
+	return fmt.Sprintf("test_%d", s.databases)
+}
