@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/testkit"
 )
 
 // pipelined is how many calls share a round trip, and how many holds are open at a time.
@@ -21,10 +22,11 @@ const pipelined = 64
 // BenchmarkReserve is the whole decision with an execution, next to a trivial EVALSHA with the same keys and arguments in
 // the same run. redis_us/op is Redis' own time by INFO commandstats; the calls are pipelined, as under load.
 func BenchmarkReserve(b *testing.B) {
+	url := testkit.Redis(b)
 	for _, calls := range []int{10, 50_000} {
 		for name, script := range map[string]*redis.Script{"reserve": nil, "trivial": redis.NewScript("return 1")} {
 			b.Run(fmt.Sprintf("%s/window=%d", name, calls), func(b *testing.B) {
-				w := newWorld(b)
+				w := newWorldAt(b, url)
 				w.limits = admit.Limits{Requests: 1 << 40, InputTokens: 1 << 40, OutputTokens: 1 << 40, Concurrency: 1 << 40,
 					Minute: admit.NoCeiling(), Day: admit.NoCeiling(), Month: admit.NoCeiling(), Ladder: w.limits.Ladder}
 				if script == nil {

@@ -3,6 +3,7 @@ package budgetstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -101,7 +102,8 @@ func (s *Store) Extend(ctx context.Context, r ExtendRequest) (ExtendReply, error
 }
 
 // Due moves leases that have run out to HoldExpiring
-// and returns up to max holds in that state, those of earlier calls too.
+// and returns up to max holds in that state, those of earlier calls too, by
+// lease end.
 // Each is to be ended by Expire (or Settle) after Postgres has decided.
 func (s *Store) Due(ctx context.Context, t Tenant, max int) ([]Hold, error) {
 	reply, err := s.scripts.due.Run(ctx, s.client, []string{key(t, "s"), key(t, "h"), key(t, "e")},
@@ -126,6 +128,7 @@ func (s *Store) Due(ctx context.Context, t Tenant, max int) ([]Hold, error) {
 		}
 		holds = append(holds, h)
 	}
+	slices.SortFunc(holds, func(a, b Hold) int { return a.LeaseUntil.Compare(b.LeaseUntil) })
 	return holds, nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/testkit"
 )
 
 // However arrivals fall, no 60 s hold more than the limit, and the gate is never shut for more than a second too long.
@@ -200,12 +201,7 @@ func TestRevoked(t *testing.T) {
 
 // Redis forgets the scripts, as after a restart: the next call loads them.
 func TestScriptsReload(t *testing.T) {
-	dir := t.TempDir()
-	url, stop, err := startRedis(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
+	url := testkit.Redis(t)
 	w := newWorldAt(t, url)
 	w.must(w.store.client.ScriptFlush(t.Context()).Err())
 	w.admit(w.request(1))
@@ -230,18 +226,13 @@ func TestScriptsReload(t *testing.T) {
 
 // A paused Redis: every call fails within its deadline, and what it runs afterwards is one hold that the id finds again.
 func TestPaused(t *testing.T) {
-	url, stop, err := startRedis(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	w := newWorldAt(t, url)
+	w := newWorld(t)
 	r := w.request(5)
 	w.must(w.store.client.Do(t.Context(), "CLIENT", "PAUSE", 700, "ALL").Err())
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	_, err = w.store.Reserve(ctx, r)
+	_, err := w.store.Reserve(ctx, r)
 	if took := time.Since(began); !errors.Is(err, ErrUnavailable) || took > 500*time.Millisecond {
 		t.Fatalf("paused: %v after %s", err, took)
 	}
@@ -284,4 +275,23 @@ func TestMemory(t *testing.T) {
 	if err != nil || left > 0 {
 		t.Errorf("the state key expires in %s, %v", left, err)
 	}
+}
+
+// Holds that nobody reaps are bounded: at the bound the tenant is refused, and let in again when they are gone.
+func TestUnreapedBound(t *testing.T) {
+	w := newWorld(t)
+	w.admit(w.request(1))
+	w.clock.advance(2 * time.Minute)
+	list, err := w.store.Due(t.Context(), w.tenant, 10)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	// The counter of expiring holds is field 23 of the state, a double: here 2^16.
+	w.must(w.store.client.SetRange(t.Context(), key(w.tenant, "s"), 22*8, "\x00\x00\x00\x00\x00\x00\xf0\x40").Err())
+	if _, err := w.store.Reserve(t.Context(), w.request(1)); !errors.Is(err, ErrFull) {
+		t.Fatalf("at the bound: %v", err)
+	}
+	_, err = w.store.Expire(t.Context(), Ref{Tenant: w.tenant, ID: list[0].ID, ReservedAt: list[0].Answer.ReservedAt})
+	w.must(err)
+	w.admit(w.request(1))
 }

@@ -3,13 +3,7 @@
 package budgetstore
 
 import (
-	"errors"
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,71 +11,8 @@ import (
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/testkit"
 )
-
-// redisURL is one real redis-server for all tests of the package; each test uses tenants of its own.
-var redisURL string
-
-func TestMain(m *testing.M) {
-	code, err := withRedis(m.Run)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func withRedis(run func() int) (int, error) {
-	dir, err := os.MkdirTemp("", "weir-budgetstore")
-	if err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(dir)
-	url, stop, err := startRedis(dir)
-	if err != nil {
-		return 1, err
-	}
-	defer stop()
-	redisURL = url
-	return run(), nil
-}
-
-// startRedis runs a redis-server of its own on a free port until stop.
-func startRedis(dir string, args ...string) (url string, stop func(), err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
-		return "", nil, err
-	}
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		return "", nil, fmt.Errorf("these tests need redis-server: %w", err)
-	}
-	args = append([]string{"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--save", "", "--dir", dir,
-		"--logfile", filepath.Join(dir, "redis.log")}, args...)
-	cmd := exec.Command(path, args...)
-	if err := cmd.Start(); err != nil {
-		return "", nil, err
-	}
-	stop = func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
-		conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
-		if err == nil {
-			_, _ = fmt.Fprint(conn, "PING\r\n")
-			answer := make([]byte, 5)
-			_, err = conn.Read(answer)
-			_ = conn.Close()
-		}
-		if err == nil {
-			return fmt.Sprintf("redis://127.0.0.1:%d/0", port), stop, nil
-		}
-	}
-	stop()
-	return "", nil, errors.New("redis-server did not answer in 10 s")
-}
 
 // logical is a clock that only the test moves, in µs.
 type logical struct{ us atomic.Int64 }
@@ -104,9 +35,10 @@ const testEpoch = 4_000_000_000_000_007
 // start is a Tuesday, 23:58:20 UTC, the last of a month: midnight is near.
 func start() time.Time { return time.Date(2026, 6, 30, 23, 58, 20, 123_456_000, time.UTC) }
 
+// newWorld has a Redis of its own.
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	return newWorldAt(t, redisURL)
+	return newWorldAt(t, testkit.Redis(t))
 }
 
 func newWorldAt(t testing.TB, url string) *world {
@@ -117,6 +49,8 @@ func newWorldAt(t testing.TB, url string) *world {
 	w.must(err)
 	t.Cleanup(func() { _ = store.Close() })
 	w.store = store
+	// What the disk does is not what these tests are about.
+	w.must(store.client.ConfigSet(t.Context(), "appendfsync", "no").Err())
 	_, err = store.CreateTenant(t.Context(), w.tenant)
 	w.must(err)
 	w.must(store.MarkReady(t.Context(), w.tenant))

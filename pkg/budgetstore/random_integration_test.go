@@ -14,6 +14,7 @@ import (
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/testkit"
 )
 
 // walk is the real store and the model, taken through the same steps.
@@ -29,10 +30,11 @@ type walk struct {
 // operations, repeats, clock steps back, midnights and holds that nobody ends.
 func TestRandomHistories(t *testing.T) {
 	const seeds, steps = 8, 2000
+	url := testkit.Redis(t)
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			w := &walk{world: newWorld(t), m: newModel(), r: rand.New(rand.NewPCG(seed, 1)), count: map[string]int{}}
+			w := &walk{world: newWorldAt(t, url), m: newModel(), r: rand.New(rand.NewPCG(seed, 1)), count: map[string]int{}}
 			w.limits = admit.Limits{Requests: 12, InputTokens: 900, OutputTokens: 900, Concurrency: 7, Minute: admit.Hard(1000),
 				Day: admit.Ceiling{Limit: 4000, Cap: 4400}, Month: admit.Hard(30_000), Ladder: ladder.Default()}
 			for step := range steps {

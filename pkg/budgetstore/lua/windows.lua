@@ -33,9 +33,12 @@ local function windows()
     local k = to - from
     if k > 60 then return 0, 0, 0, 0, 0, rep('\0', 1952) end
     local a, b = (from + 1) % 61, to % 61
-    local ring = call('GETRANGE', r, '0', '1951')
-    local gone = sub(ring, a * 32 + 1, (a <= b and b or 60) * 32 + 32)
-    if a > b then gone = gone .. sub(ring, 1, b * 32 + 32) end
+    local gone
+    if a <= b then
+      gone = call('GETRANGE', r, string.format('%d', a * 32), string.format('%d', b * 32 + 31))
+    else
+      gone = call('GETRANGE', r, string.format('%d', a * 32), '1951') .. call('GETRANGE', r, '0', string.format('%d', b * 32 + 31))
+    end
     if gone ~= rep('\0', k * 32) then
       for at = 1, #gone, 32 do
         local q, i, o, n = unpack_('<dddd', gone, at)
