@@ -16,7 +16,10 @@ type LedgerRow struct {
 	Source, EventID, ResponseID, Reservation        string
 	PriceVersion, MarkupPercent, RawUSD, BilledUSD  string
 	InputTokens, OutputTokens, PostedPeriod, Offset int64
-	Partition                                       int32
+	Partition, Depth                                int32
+	TraceID, SpanID, ReversesID, ServiceTier, Topic string
+	OwnNanos, ExternalNanos                         int64
+	Day                                             int64
 	Timestamp, RecordedAt                           time.Time
 	Meters, Costs                                   map[string]string
 	Flags                                           []string
@@ -30,6 +33,8 @@ type WindowRow struct {
 	RawUSD, BilledUSD            string
 	InputTokens, OutputTokens    int64
 	Entries, Unpriced, Estimated int64
+	MaxDepth                     int64
+	Latest                       time.Time // event time of the latest entry
 }
 
 // WindowKey names a window total: scope is TENANT or EXECUTION, kind MINUTE, HOUR, DAY, MONTH or EXECUTION.
@@ -58,9 +63,10 @@ type Counters struct {
 	MonthOwn, MonthHeld, MonthExternal int64
 }
 
-// ExecutionCounters are a root execution's dollars in Redis.
+// ExecutionCounters are a root execution's dollars in Redis. Exists says that there are any, Known that admission has
+// seen the execution: where only external usage was told, there is no own amount to compare.
 type ExecutionCounters struct {
-	Known               bool
+	Exists, Known       bool
 	Own, Held, External int64
 }
 
@@ -83,7 +89,7 @@ type Sources struct {
 // Run audits everything once. A difference is in the report; an error is a source that could not be read.
 func Run(ctx context.Context, s Sources) (Report, error) {
 	var r Report
-	calendars, err := readCalendars(ctx, s.Log)
+	book, err := readCatalogs(ctx, s.Log, &r)
 	if err != nil {
 		return r, err
 	}
@@ -97,18 +103,18 @@ func Run(ctx context.Context, s Sources) (Report, error) {
 	if err := checkEvents(ctx, s.Log, j, &r); err != nil {
 		return r, err
 	}
-	checkEntries(j, calendars, &r)
+	checkEntries(j, book, &r)
 	if err := checkLedger(ctx, s.Books, j, &r); err != nil {
 		return r, err
 	}
-	expected := foldWindows(j, calendars)
+	expected := foldWindows(j, book)
 	if err := checkWindowTopic(ctx, s.Log, expected, &r); err != nil {
 		return r, err
 	}
 	if err := checkWindowTable(ctx, s.Books, expected, &r); err != nil {
 		return r, err
 	}
-	if err := checkBudgets(ctx, s.Budgets, s.Now, j, calendars, expected, &r); err != nil {
+	if err := checkBudgets(ctx, s, j, book, expected, &r); err != nil {
 		return r, err
 	}
 	r.finish()

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -8,54 +9,92 @@ import (
 	"time"
 )
 
+// executionKept is for how long after its latest own entry an execution's counters must be in Redis: they are kept for
+// longer than a root's maximum age, counted from its start, and nothing is booked as own after that age.
+const executionKept = 30 * time.Minute
+
+// execution is what the journal says of one root execution, apart from its total.
+type execution struct {
+	tenant, root string
+	lastOwn      time.Time // zero = no own entry
+}
+
 // checkBudgets compares Redis: at a quiet moment, own without open holds is the journal's own, and external is the
 // journal's external (design.md 4.4). Windows that Redis no longer labels are past and need no counter.
-func checkBudgets(ctx context.Context, b Budgets, now time.Time, j *journal, calendars map[string]calendar, want map[WindowKey]*total, r *Report) error {
-	roots, own := map[[2]string]bool{}, map[string]bool{}
-	for _, e := range j.entries {
-		own[e.GetTenantId()] = own[e.GetTenantId()] || e.GetOwnNanos() != 0
-		if root := e.GetLineage().GetRootExecutionId(); root != "" {
-			roots[[2]string{e.GetTenantId(), root}] = true
+func checkBudgets(ctx context.Context, s Sources, j *journal, book catalogs, want map[WindowKey]*total, r *Report) error {
+	for _, tenant := range slices.Sorted(maps.Keys(book.tenants)) {
+		if err := checkTenant(ctx, s, tenant, book.tenants[tenant].at(s.Now), j.own[tenant], want, r); err != nil {
+			return err
 		}
 	}
-	for _, tenant := range slices.Sorted(maps.Keys(calendars)) {
-		c, err := b.Tenant(ctx, tenant, calendars[tenant].at(now))
-		if err != nil {
-			return fmt.Errorf("read the counters of %s: %w", tenant, err)
+	for _, x := range j.executions() {
+		if err := checkExecution(ctx, s, x, want, r); err != nil {
+			return err
 		}
-		if !c.Known {
-			if own[tenant] {
-				r.differ("redis", "tenant "+tenant, "counters: the journal has own entries", "none")
-			}
-			continue // never reserved anything: no counter was ever made
-		}
-		r.Tenants++
-		of := func(kind string, label int32) *total {
-			if t := want[WindowKey{tenant, "TENANT", "", kind, int64(label)}]; t != nil {
-				return t
-			}
-			return &total{}
-		}
-		day, month := of("DAY", c.DayLabel), of("MONTH", c.MonthLabel)
-		what := "tenant " + tenant + " "
-		same(r, "redis", fmt.Sprintf("%sday %d own nano-dollars without holds", what, c.DayLabel), day.own, c.DayOwn-c.DayHeld)
-		same(r, "redis", fmt.Sprintf("%sday %d external nano-dollars", what, c.DayLabel), day.external, c.DayExternal)
-		same(r, "redis", fmt.Sprintf("%smonth %d own nano-dollars without holds", what, c.MonthLabel), month.own, c.MonthOwn-c.MonthHeld)
-		same(r, "redis", fmt.Sprintf("%smonth %d external nano-dollars", what, c.MonthLabel), month.external, c.MonthExternal)
-	}
-	for key := range roots {
-		c, err := b.Execution(ctx, key[0], key[1])
-		if err != nil {
-			return fmt.Errorf("read execution %s of %s: %w", key[1], key[0], err)
-		}
-		if !c.Known {
-			continue // past its maximum age, or it never came through admission
-		}
-		r.Executions++
-		t := want[WindowKey{key[0], "EXECUTION", key[1], "EXECUTION", 0}]
-		what := fmt.Sprintf("tenant %s execution %s ", key[0], key[1])
-		same(r, "redis", what+"own nano-dollars without holds", t.own, c.Own-c.Held)
-		same(r, "redis", what+"external nano-dollars", t.external, c.External)
 	}
 	return nil
+}
+
+func checkTenant(ctx context.Context, s Sources, tenant string, zone *time.Location, hasOwn bool, want map[WindowKey]*total, r *Report) error {
+	c, err := s.Budgets.Tenant(ctx, tenant, zone)
+	if err != nil {
+		return fmt.Errorf("read the counters of %s: %w", tenant, err)
+	}
+	if !c.Known {
+		if hasOwn {
+			r.differ("redis", "tenant "+tenant, "counters: the journal has own entries", "none")
+		}
+		return nil // never reserved anything: no counter was ever made
+	}
+	r.Tenants++
+	for _, w := range []struct {
+		kind                string
+		label               int32
+		own, held, external int64
+	}{
+		{"DAY", c.DayLabel, c.DayOwn, c.DayHeld, c.DayExternal},
+		{"MONTH", c.MonthLabel, c.MonthOwn, c.MonthHeld, c.MonthExternal},
+	} {
+		t := orNothing(want[WindowKey{tenant, "TENANT", "", w.kind, int64(w.label)}])
+		what := fmt.Sprintf("tenant %s %s %d ", tenant, w.kind, w.label)
+		same(r, "redis", what+"own nano-dollars without holds", t.own, w.own-w.held)
+		same(r, "redis", what+"external nano-dollars", t.external, w.external)
+	}
+	return nil
+}
+
+func checkExecution(ctx context.Context, s Sources, x execution, want map[WindowKey]*total, r *Report) error {
+	c, err := s.Budgets.Execution(ctx, x.tenant, x.root)
+	if err != nil {
+		return fmt.Errorf("read execution %s of %s: %w", x.root, x.tenant, err)
+	}
+	what := fmt.Sprintf("tenant %s execution %s", x.tenant, x.root)
+	if !c.Known && !x.lastOwn.IsZero() && s.Now.Sub(x.lastOwn) < executionKept {
+		r.differ("redis", what, "counters: the journal has own entries", "none")
+	}
+	if !c.Exists {
+		return nil // past its maximum age, or nobody told Redis of it
+	}
+	r.Executions++
+	t := orNothing(want[WindowKey{x.tenant, "EXECUTION", x.root, "EXECUTION", 0}])
+	if c.Known {
+		same(r, "redis", what+" own nano-dollars without holds", t.own, c.Own-c.Held)
+	}
+	same(r, "redis", what+" external nano-dollars", t.external, c.External)
+	return nil
+}
+
+// orNothing is an empty total where the journal has no entry.
+func orNothing(t *total) *total {
+	if t == nil {
+		return &total{}
+	}
+	return t
+}
+
+// executions lists the root executions of the journal in order.
+func (j *journal) executions() []execution {
+	return slices.SortedFunc(maps.Values(j.roots), func(a, b execution) int {
+		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.root, b.root))
+	})
 }

@@ -3,37 +3,50 @@ package audit
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 )
 
-// checkEntries recomputes every entry's money from its own lines (I5) and its window keys from its time.
-func checkEntries(j *journal, calendars map[string]calendar, r *Report) {
+// checkEntries recomputes every entry's money from its own lines (I5) and its window keys from its time, and holds it
+// against the catalogs.
+func checkEntries(j *journal, book catalogs, r *Report) {
 	raw, billed := money.USD{}, money.USD{}
 	for _, e := range j.entries {
-		c, known := calendars[e.GetTenantId()]
+		c, known := book.tenants[e.GetTenantId()]
 		if !known {
 			r.differ("journal", e.GetId(), "a tenant of the catalog", e.GetTenantId())
 			continue
 		}
 		checkKeys(e, c.at(e.GetEventTime().AsTime()), r)
-		if e.GetKind() == weirv1.EntryKind_ENTRY_KIND_REVERSAL {
+		if percent := plain(orZero(e.GetMarkupPercent())); !c.hasMarkup(percent) {
+			r.differ("journal", e.GetId()+" markup_percent", "one of the tenant's contracts", percent)
+		}
+		reversal := e.GetKind() == weirv1.EntryKind_ENTRY_KIND_REVERSAL
+		if reversal {
 			checkReversal(e, j, r)
 		}
 		if e.RawCostUsd == nil {
-			same(r, "journal", e.GetId()+" (unpriced) external nano-dollars", 0, e.GetExternalNanos())
+			if !reversal {
+				same(r, "journal", e.GetId()+" (unpriced) external nano-dollars", 0, e.GetExternalNanos())
+			}
 			continue
+		}
+		if v := e.GetPriceVersion(); v != "" && !book.prices[v] || v == "" && len(e.GetLines()) > 0 {
+			r.differ("journal", e.GetId()+" price_version", "one of the price book", v)
 		}
 		sums, err := recompute(e)
 		if err != nil {
-			r.differ("journal", e.GetId(), "readable money", err.Error())
+			r.differ("journal", e.GetId(), "quantity x rate, with the markup", err.Error())
 			continue
 		}
 		same(r, "journal", e.GetId()+" raw cost", sums.raw.String(), e.GetRawCostUsd())
 		same(r, "journal", e.GetId()+" billed cost", sums.billed.String(), e.GetBilledCostUsd())
-		checkNanos(e, sums, r)
+		if !reversal { // a reversal is the negative of what it reverses, the rounding included
+			checkNanos(e, sums, r)
+		}
 		raw, billed = raw.Add(sums.raw), billed.Add(sums.billed)
 	}
 	r.RawCostUSD, r.BilledUSD = raw.String(), billed.String()
@@ -78,12 +91,8 @@ func orZero(s string) string {
 	return s
 }
 
-// checkNanos holds own + external against the counted cost, raw or billed as the plan said. A reversal is the negative
-// of what it reverses (checkReversal), and an UNSETTLED entry's own amount is what was held.
+// checkNanos holds own + external against the counted cost, raw or billed as the plan said.
 func checkNanos(e entry, s sums, r *Report) {
-	if e.GetKind() == weirv1.EntryKind_ENTRY_KIND_REVERSAL || e.GetKind() == weirv1.EntryKind_ENTRY_KIND_UNSETTLED {
-		return
-	}
 	got := e.GetOwnNanos() + e.GetExternalNanos()
 	rawNanos, err1 := money.CeilNano(s.raw)
 	billedNanos, err2 := money.CeilNano(s.billed)
@@ -100,14 +109,37 @@ func checkReversal(e entry, j *journal, r *Report) {
 		return
 	}
 	o := j.entries[n]
+	same(r, "journal", e.GetId()+" tenant", o.GetTenantId(), e.GetTenantId())
 	same(r, "journal", e.GetId()+" input tokens", -o.GetInputTokens(), e.GetInputTokens())
 	same(r, "journal", e.GetId()+" output tokens", -o.GetOutputTokens(), e.GetOutputTokens())
-	same(r, "journal", e.GetId()+" nano-dollars", -(o.GetOwnNanos() + o.GetExternalNanos()), e.GetOwnNanos()+e.GetExternalNanos())
+	same(r, "journal", e.GetId()+" own nano-dollars", 0, e.GetOwnNanos())
+	same(r, "journal", e.GetId()+" external nano-dollars", -(o.GetOwnNanos() + o.GetExternalNanos()), e.GetExternalNanos())
 	same(r, "journal", e.GetId()+" raw cost", negated(o.RawCostUsd), deref(e.RawCostUsd))
 	same(r, "journal", e.GetId()+" billed cost", negated(o.BilledCostUsd), deref(e.BilledCostUsd))
+	same(r, "journal", e.GetId()+" lines", negatedLines(o), linesText(e))
 	if !slices.Equal(keys(e, time.UTC), keys(o, time.UTC)) {
 		r.differ("journal", e.GetId(), "the windows of the entry that it reverses", "others")
 	}
+}
+
+func linesText(e entry) string {
+	var b strings.Builder
+	for _, l := range e.GetLines() {
+		fmt.Fprintf(&b, "%s %s x %s = %s; ", l.GetMeter(), plain(l.GetQuantity()), plain(l.GetRateUsd()), plain(l.GetRawCostUsd()))
+	}
+	return b.String()
+}
+
+func negatedLines(e entry) string {
+	var b strings.Builder
+	for _, l := range e.GetLines() {
+		quantity, cost := l.GetQuantity(), l.GetRawCostUsd()
+		if cost != "" {
+			cost = negated(&cost)
+		}
+		fmt.Fprintf(&b, "%s %s x %s = %s; ", l.GetMeter(), negated(&quantity), plain(l.GetRateUsd()), cost)
+	}
+	return b.String()
 }
 
 func negated(s *string) string {

@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"strconv"
 
@@ -11,111 +12,153 @@ import (
 	"github.com/weir-project/weir/pkg/usageevent"
 )
 
-// checkEvents holds every usage event against journal and dead letters: each must be in one of them, or be the same as
-// one that is (I3, I4); and every entry must come from an event that is in the log.
+// Headers that the attributor writes (pkg/usageevent knows the event, not its way).
+const (
+	headerRerouted     = "weir-rerouted"
+	headerDeadLetterAt = "weir-dlq-"
+)
+
+// eventCheck holds every usage event against journal and dead letters.
+type eventCheck struct {
+	*journal
+	dead     map[position][]byte
+	seen     map[position]bool
+	rerouted map[[sha256.Size]byte]bool // values that were published again, to their right partition
+	lost     []bus.Record               // found in neither, so far
+	report   *Report
+}
+
+// checkEvents wants each usage event in one of journal and dead letters, or to be the same as one that is (I3, I4); and
+// every entry must come from an event that is in the log.
 func checkEvents(ctx context.Context, log *bus.Conn, j *journal, r *Report) error {
-	dead, err := readDeadLetters(ctx, log, r)
+	c := &eventCheck{journal: j, dead: map[position][]byte{}, seen: map[position]bool{}, rerouted: map[[sha256.Size]byte]bool{}, report: r}
+	if err := c.readDeadLetters(ctx, log); err != nil {
+		return err
+	}
+	for p := range int32(topics.UsageEvents.Partitions()) {
+		if err := log.ReadPartition(ctx, topics.UsageEvents, p, -1, -1, c.take); err != nil {
+			return err
+		}
+	}
+	for _, rec := range c.lost {
+		if c.rerouted[sha256.Sum256(rec.Value)] {
+			r.Duplicates++ // the copy in the right partition has been held against the books itself
+			continue
+		}
+		ev, _ := usageevent.Decode(rec.Value, rec.Header) // its id if it can be read
+		r.differ("log", fmt.Sprintf("usage event %d/%d %s", rec.Partition, rec.Offset, ev.ID), "a journal entry or a dead letter", "neither")
+	}
+	return c.checkSources(ctx, log)
+}
+
+// checkSources wants the event of every entry in the log, unless retention has taken it.
+func (c *eventCheck) checkSources(ctx context.Context, log *bus.Conn) error {
+	admin, err := log.Admin()
 	if err != nil {
 		return err
 	}
-	starts := map[int32]int64{}
-	seen := map[position]bool{}
-	for p := range int32(topics.UsageEvents.Partitions()) {
-		first := true
-		err := log.ReadPartition(ctx, topics.UsageEvents, p, -1, -1, func(rec bus.Record) error {
-			if first {
-				starts[p], first = rec.Offset, false
+	defer admin.Close()
+	starts, err := admin.StartOffsets(ctx, topics.UsageEvents)
+	if err != nil {
+		return err
+	}
+	for _, e := range c.entries {
+		at := position{e.GetSourcePartition(), e.GetSourceOffset()}
+		if e.GetSourceTopic() == topics.UsageEvents.Name() && at.offset >= starts[at.partition] && !c.seen[at] {
+			c.report.differ("journal", e.GetId(), fmt.Sprintf("a usage event at %d/%d", at.partition, at.offset), "none in the log")
+		}
+	}
+	return nil
+}
+
+// take holds one usage event against the books.
+func (c *eventCheck) take(rec bus.Record) error {
+	at := position{rec.Partition, rec.Offset}
+	c.report.Events++
+	c.seen[at] = true
+	if _, again := rec.Header(headerRerouted); again {
+		c.rerouted[sha256.Sum256(rec.Value)] = true
+	}
+	what := fmt.Sprintf("usage event %d/%d", at.partition, at.offset)
+	ev, err := usageevent.Decode(rec.Value, rec.Header)
+	if n, ok := c.bySource[at]; ok {
+		e := c.entries[n]
+		if err != nil || ev.ID != e.GetEventId() || ev.Source != e.GetSource() || !c.sameContent(n, ev) {
+			c.report.differ("journal", e.GetId(), what+" with its source, id and content", fmt.Sprintf("%s %s", ev.Source, ev.ID))
+		}
+		return nil
+	}
+	if value, ok := c.dead[at]; ok {
+		if !bytes.Equal(value, rec.Value) {
+			c.report.differ("dead letters", what, "the original bytes", "others")
+		}
+		return nil
+	}
+	if err == nil && c.counted(ev) {
+		c.report.Duplicates++
+		return nil
+	}
+	c.lost = append(c.lost, rec)
+	return nil
+}
+
+// counted reports whether the event is in the books through another copy of it: same identity and same content, or the
+// same response of a provider. Same identity with other content is none: it must be a dead letter.
+func (c *eventCheck) counted(ev usageevent.Event) bool {
+	if n, ok := c.events[identity{ev.Subject, ev.Source, ev.ID}]; ok {
+		return c.sameContent(n, ev)
+	}
+	for _, n := range c.anyTenant[[2]string{ev.Source, ev.ID}] {
+		if ev.Subject == "" && c.sameContent(n, ev) { // its tenant came from its execution token
+			return true
+		}
+	}
+	if ev.Data.ResponseID == "" {
+		return false
+	}
+	_, ok := c.responses[identity{ev.Subject, ev.Data.Provider, ev.Data.ResponseID}]
+	return ok
+}
+
+func (c *eventCheck) sameContent(n int, ev usageevent.Event) bool {
+	hash := usageevent.ContentHash(ev)
+	return bytes.Equal(c.entries[n].GetContentHash(), hash[:])
+}
+
+// readDeadLetters maps the place of each original to its bytes.
+func (c *eventCheck) readDeadLetters(ctx context.Context, log *bus.Conn) error {
+	for p := range int32(topics.UsageDeadletter.Partitions()) {
+		err := log.ReadPartition(ctx, topics.UsageDeadletter, p, -1, -1, func(rec bus.Record) error {
+			c.report.DeadLetters++
+			where := fmt.Sprintf("%d/%d", rec.Partition, rec.Offset)
+			at, err := origin(rec)
+			if err != nil {
+				c.report.differ("dead letters", where, "the place of its original", err.Error())
+				return nil
 			}
-			r.Events++
-			at := position{rec.Partition, rec.Offset}
-			seen[at] = true
-			checkEvent(rec, at, j, dead, r)
+			if reason, _ := rec.Header(headerDeadLetterAt + "reason"); len(reason) == 0 {
+				c.report.differ("dead letters", where, "a reason", "none")
+			}
+			c.dead[at] = rec.Value
 			return nil
 		})
 		if err != nil {
 			return err
 		}
 	}
-	for _, e := range j.entries {
-		at := position{e.GetSourcePartition(), e.GetSourceOffset()}
-		if e.GetSourceTopic() == topics.UsageEvents.Name() && at.offset >= starts[at.partition] && !seen[at] {
-			r.differ("journal", e.GetId(), fmt.Sprintf("a usage event at %d/%d", at.partition, at.offset), "none in the log")
-		}
-	}
 	return nil
 }
 
-func checkEvent(rec bus.Record, at position, j *journal, dead map[position][]byte, r *Report) {
-	what := fmt.Sprintf("usage event %d/%d", at.partition, at.offset)
-	ev, err := usageevent.Decode(rec.Value, rec.Header)
-	if n, ok := j.bySource[at]; ok {
-		e := j.entries[n]
-		if err != nil || ev.ID != e.GetEventId() || ev.Source != e.GetSource() {
-			r.differ("journal", e.GetId(), what+" with its source and id", fmt.Sprintf("%s %s", ev.Source, ev.ID))
-		}
-		return
-	}
-	if value, ok := dead[at]; ok {
-		if !bytes.Equal(value, rec.Value) {
-			r.differ("dead letters", what, "the original bytes", "others")
-		}
-		return
-	}
-	if err == nil {
-		_, counted := j.events[identity{ev.Subject, ev.Source, ev.ID}]
-		_, response := j.responses[identity{ev.Subject, ev.Data.Provider, ev.Data.ResponseID}]
-		if counted || response && ev.Data.ResponseID != "" || countedFor(j, ev) {
-			r.Duplicates++
-			return
-		}
-	}
-	r.differ("log", what+" "+ev.ID, "a journal entry or a dead letter", "neither")
-}
-
-// countedFor finds an event without subject (its tenant came from its execution token) under any tenant.
-func countedFor(j *journal, ev usageevent.Event) bool {
-	if ev.Subject != "" {
-		return false
-	}
-	for id := range j.events {
-		if id.source == ev.Source && id.id == ev.ID {
-			return true
-		}
-	}
-	return false
-}
-
-// readDeadLetters maps the place of each original to its bytes.
-func readDeadLetters(ctx context.Context, log *bus.Conn, r *Report) (map[position][]byte, error) {
-	dead := map[position][]byte{}
-	for p := range int32(topics.UsageDeadletter.Partitions()) {
-		err := log.ReadPartition(ctx, topics.UsageDeadletter, p, -1, -1, func(rec bus.Record) error {
-			r.DeadLetters++
-			at, err := origin(rec)
-			if err != nil {
-				r.differ("dead letters", fmt.Sprintf("%d/%d", rec.Partition, rec.Offset), "the place of its original", err.Error())
-				return nil
-			}
-			dead[at] = rec.Value
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return dead, nil
-}
-
 func origin(rec bus.Record) (position, error) {
-	p, _ := rec.Header("weir-dlq-partition")
-	o, _ := rec.Header("weir-dlq-offset")
+	p, _ := rec.Header(headerDeadLetterAt + "partition")
+	o, _ := rec.Header(headerDeadLetterAt + "offset")
 	partition, err := strconv.ParseInt(string(p), 10, 32)
 	if err != nil {
-		return position{}, fmt.Errorf("header weir-dlq-partition: %w", err)
+		return position{}, fmt.Errorf("header %spartition: %w", headerDeadLetterAt, err)
 	}
 	offset, err := strconv.ParseInt(string(o), 10, 64)
 	if err != nil {
-		return position{}, fmt.Errorf("header weir-dlq-offset: %w", err)
+		return position{}, fmt.Errorf("header %soffset: %w", headerDeadLetterAt, err)
 	}
 	return position{int32(partition), offset}, nil
 }

@@ -30,13 +30,19 @@ type identity struct{ tenant, source, id string }
 type journal struct {
 	entries   []entry
 	byID      map[string]int
-	bySource  map[position]int // place of the source event in usage.events.v1
-	events    map[identity]int
-	responses map[identity]int // (tenant, provider, response id)
+	bySource  map[position]int        // place of the source event in usage.events.v1
+	events    map[identity]int        // (tenant, source, event id)
+	anyTenant map[[2]string][]int     // (source, event id): for events that do not say their tenant
+	responses map[identity]int        // (tenant, provider, response id)
+	own       map[string]bool         // tenants with own entries
+	roots     map[[2]string]execution // (tenant, root execution)
 }
 
 func readJournal(ctx context.Context, log *bus.Conn, r *Report) (*journal, error) {
-	j := &journal{byID: map[string]int{}, bySource: map[position]int{}, events: map[identity]int{}, responses: map[identity]int{}}
+	j := &journal{
+		byID: map[string]int{}, bySource: map[position]int{}, events: map[identity]int{}, anyTenant: map[[2]string][]int{},
+		responses: map[identity]int{}, own: map[string]bool{}, roots: map[[2]string]execution{},
+	}
 	for p := range int32(topics.LedgerEntries.Partitions()) {
 		err := log.ReadPartition(ctx, topics.LedgerEntries, p, -1, -1, func(rec bus.Record) error {
 			j.add(rec, r)
@@ -57,12 +63,12 @@ func (j *journal) add(rec bus.Record, r *Report) {
 		r.differ("journal", where, "a LedgerEntry", err.Error())
 		return
 	}
-	if want := bus.PartitionFor([]byte(m.GetTenantId()), topics.LedgerEntries.Partitions()); want != rec.Partition {
-		r.differ("journal", m.GetId(), fmt.Sprintf("partition %d", want), fmt.Sprintf("partition %d", rec.Partition))
-	}
 	if m.GetId() == "" || m.GetTenantId() == "" {
 		r.differ("journal", where, "an id and a tenant", "none")
 		return
+	}
+	if want := bus.PartitionFor([]byte(m.GetTenantId()), topics.LedgerEntries.Partitions()); want != rec.Partition {
+		r.differ("journal", m.GetId(), fmt.Sprintf("partition %d", want), fmt.Sprintf("partition %d", rec.Partition))
 	}
 	if first, seen := j.byID[m.GetId()]; seen {
 		if !sameEntry(j.entries[first].LedgerEntry, m) {
@@ -73,13 +79,37 @@ func (j *journal) add(rec bus.Record, r *Report) {
 	n := len(j.entries)
 	j.entries = append(j.entries, entry{m, position{rec.Partition, rec.Offset}})
 	j.byID[m.GetId()] = n
-	if m.GetKind() != weirv1.EntryKind_ENTRY_KIND_REVERSAL {
-		j.bySource[position{m.GetSourcePartition(), m.GetSourceOffset()}] = n
-		j.events[identity{m.GetTenantId(), m.GetSource(), m.GetEventId()}] = n
-		if m.GetResponseId() != "" {
-			j.responses[identity{m.GetTenantId(), m.GetProvider(), m.GetResponseId()}] = n
-		}
+	j.noteBudget(m)
+	if m.GetKind() == weirv1.EntryKind_ENTRY_KIND_REVERSAL {
+		return // it is no event's own entry
 	}
+	if m.GetSourceTopic() == topics.UsageEvents.Name() {
+		j.bySource[position{m.GetSourcePartition(), m.GetSourceOffset()}] = n
+	}
+	j.events[identity{m.GetTenantId(), m.GetSource(), m.GetEventId()}] = n
+	named := [2]string{m.GetSource(), m.GetEventId()}
+	j.anyTenant[named] = append(j.anyTenant[named], n)
+	if m.GetResponseId() != "" {
+		j.responses[identity{m.GetTenantId(), m.GetProvider(), m.GetResponseId()}] = n
+	}
+}
+
+// noteBudget remembers whose counters must be in Redis.
+func (j *journal) noteBudget(m *weirv1.LedgerEntry) {
+	isOwn := m.GetOwnNanos() != 0
+	if isOwn {
+		j.own[m.GetTenantId()] = true
+	}
+	root := m.GetLineage().GetRootExecutionId()
+	if root == "" {
+		return
+	}
+	x := j.roots[[2]string{m.GetTenantId(), root}]
+	x.tenant, x.root = m.GetTenantId(), root
+	if at := m.GetEventTime().AsTime(); isOwn && at.After(x.lastOwn) {
+		x.lastOwn = at
+	}
+	j.roots[[2]string{x.tenant, x.root}] = x
 }
 
 // sameEntry compares what a late write of a dead owner must have in common with the owner's: everything but the copy of

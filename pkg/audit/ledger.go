@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/gen/topics"
 )
 
 // checkLedger wants each journal entry as exactly one row, equal in every column that finance reads.
@@ -56,6 +57,8 @@ func compareRow(e entry, row LedgerRow, r *Report) {
 		{"raw_cost_usd", plain(deref(e.RawCostUsd)), plain(row.RawUSD)}, {"markup_cost_usd", plain(deref(e.BilledCostUsd)), plain(row.BilledUSD)},
 		{"markup_percent", plain(orZero(e.GetMarkupPercent())), plain(row.MarkupPercent)},
 		{"meters", lineMap(e, true), mapText(row.Meters)}, {"costs", lineMap(e, false), mapText(row.Costs)},
+		{"trace_id", l.GetTraceId(), row.TraceID}, {"span_id", l.GetSpanId(), row.SpanID}, {"reverses_id", e.GetReversesId(), row.ReversesID},
+		{"service_tier", e.GetServiceTier(), row.ServiceTier}, {"kafka_topic", topics.LedgerEntries.Name(), row.Topic},
 		{"flags", strings.Join(e.GetFlags(), ","), strings.Join(row.Flags, ",")},
 	} {
 		if c.column == "status" && c.want == "UNSPECIFIED" {
@@ -70,6 +73,8 @@ func compareRow(e entry, row LedgerRow, r *Report) {
 		{"input_tokens", e.GetInputTokens(), row.InputTokens}, {"output_tokens", e.GetOutputTokens(), row.OutputTokens},
 		{"posted_period", int64(e.GetPostedPeriod()), row.PostedPeriod}, {"kafka_partition", int64(e.at.partition), int64(row.Partition)},
 		{"kafka_offset", e.at.offset, row.Offset}, {"timestamp", e.GetEventTime().AsTime().UnixNano(), row.Timestamp.UnixNano()},
+		{"depth", int64(l.GetDepth()), int64(row.Depth)}, {"day", int64(e.GetWindows().GetDay()), row.Day},
+		{"own_nanos", e.GetOwnNanos(), row.OwnNanos}, {"external_nanos", e.GetExternalNanos(), row.ExternalNanos},
 		{"recorded_at", e.GetRecordedAt().AsTime().UnixNano(), row.RecordedAt.UnixNano()},
 	} {
 		same(r, "ledger", what+c.column, c.want, c.got)

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -15,14 +16,16 @@ import (
 // total is what the journal says a window holds.
 type total struct {
 	own, external, input, output, entries, unpriced, estimated int64
+	version, depth                                             int64
 	raw, billed                                                money.USD
+	latest                                                     time.Time
 }
 
 // foldWindows adds every entry to its minute, hour, day, month and execution.
-func foldWindows(j *journal, calendars map[string]calendar) map[WindowKey]*total {
+func foldWindows(j *journal, book catalogs) map[WindowKey]*total {
 	all := map[WindowKey]*total{}
 	for _, e := range j.entries {
-		c, known := calendars[e.GetTenantId()]
+		c, known := book.tenants[e.GetTenantId()]
 		if !known {
 			continue // reported by checkEntries
 		}
@@ -52,6 +55,11 @@ func add(all map[WindowKey]*total, key WindowKey, e entry) {
 	t.input += e.GetInputTokens()
 	t.output += e.GetOutputTokens()
 	t.entries++
+	t.version = max(t.version, e.at.offset+1)
+	t.depth = max(t.depth, int64(e.GetLineage().GetDepth()))
+	if at := e.GetEventTime().AsTime(); at.After(t.latest) {
+		t.latest = at
+	}
 	if e.RawCostUsd == nil {
 		t.unpriced += sign
 	} else {
@@ -67,32 +75,47 @@ func add(all map[WindowKey]*total, key WindowKey, e entry) {
 	}
 }
 
-// checkWindowTopic compares the highest version of each key in budget.windows.v1.
+// checkWindowTopic compares the highest version of each key in budget.windows.v1. A tombstone deletes its key.
 func checkWindowTopic(ctx context.Context, log *bus.Conn, want map[WindowKey]*total, r *Report) error {
-	latest := map[WindowKey]WindowRow{}
+	byKey := map[string]WindowRow{}
 	for p := range int32(topics.BudgetWindows.Partitions()) {
 		err := log.ReadPartition(ctx, topics.BudgetWindows, p, -1, -1, func(rec bus.Record) error {
-			if rec.Value == nil {
-				return nil
-			}
-			m := new(weirv1.WindowTotal)
-			if err := proto.Unmarshal(rec.Value, m); err != nil {
-				r.differ("windows topic", fmt.Sprintf("%d/%d", rec.Partition, rec.Offset), "a WindowTotal", err.Error())
-				return nil
-			}
-			row := windowRow(m)
-			if old, ok := latest[row.Key]; !ok || row.Version > old.Version {
-				latest[row.Key] = row
-			}
+			takeWindow(rec, byKey, r)
 			return nil
 		})
 		if err != nil {
 			return err
 		}
 	}
+	latest := map[WindowKey]WindowRow{}
+	for _, row := range byKey {
+		if _, twice := latest[row.Key]; twice {
+			r.differ("windows topic", row.Key.String(), "one record key", "several")
+		}
+		latest[row.Key] = row
+	}
 	r.Windows = int64(len(latest))
 	compareWindows("windows topic", want, latest, r)
 	return nil
+}
+
+func takeWindow(rec bus.Record, byKey map[string]WindowRow, r *Report) {
+	if rec.Value == nil {
+		delete(byKey, string(rec.Key))
+		return
+	}
+	m := new(weirv1.WindowTotal)
+	if err := proto.Unmarshal(rec.Value, m); err != nil {
+		r.differ("windows topic", fmt.Sprintf("%d/%d", rec.Partition, rec.Offset), "a WindowTotal", err.Error())
+		return
+	}
+	row := windowRow(m)
+	if home := bus.PartitionFor([]byte(m.GetTenantId()), topics.BudgetWindows.Partitions()); home != rec.Partition {
+		r.differ("windows topic", row.Key.String(), fmt.Sprintf("partition %d", home), fmt.Sprintf("partition %d", rec.Partition))
+	}
+	if old, ok := byKey[string(rec.Key)]; !ok || row.Version >= old.Version {
+		byKey[string(rec.Key)] = row
+	}
 }
 
 func windowRow(m *weirv1.WindowTotal) WindowRow {
@@ -106,6 +129,7 @@ func windowRow(m *weirv1.WindowTotal) WindowRow {
 		Version: m.GetVersion(), OwnNanos: m.GetOwnNanos(), ExternalNanos: m.GetExternalNanos(), RawUSD: m.GetRawCostUsd(),
 		BilledUSD: m.GetBilledCostUsd(), InputTokens: m.GetInputTokens(), OutputTokens: m.GetOutputTokens(), Entries: m.GetEntries(),
 		Unpriced: m.GetUnpricedEntries(), Estimated: m.GetEstimatedEntries(),
+		MaxDepth: int64(m.GetMaxDepth()), Latest: m.GetLatestEventTime().AsTime(),
 	}
 }
 
@@ -134,6 +158,7 @@ func compareWindows(where string, want map[WindowKey]*total, got map[WindowKey]W
 			continue
 		}
 		what := key.String() + " "
+		same(r, where, what+"version", w.version, g.Version)
 		same(r, where, what+"own nano-dollars", w.own, g.OwnNanos)
 		same(r, where, what+"external nano-dollars", w.external, g.ExternalNanos)
 		same(r, where, what+"raw cost", w.raw.String(), plain(orZero(g.RawUSD)))
@@ -143,6 +168,10 @@ func compareWindows(where string, want map[WindowKey]*total, got map[WindowKey]W
 		same(r, where, what+"entries", w.entries, g.Entries)
 		same(r, where, what+"unpriced entries", w.unpriced, g.Unpriced)
 		same(r, where, what+"estimated entries", w.estimated, g.Estimated)
+		same(r, where, what+"latest event time", w.latest.UTC().Format(time.RFC3339Nano), g.Latest.UTC().Format(time.RFC3339Nano))
+		if key.Scope == "EXECUTION" { // a tenant's own windows have none
+			same(r, where, what+"maximum depth", w.depth, g.MaxDepth)
+		}
 	}
 	for key, g := range got {
 		if _, ok := want[key]; !ok {

@@ -26,7 +26,8 @@ const ledgerQuery = `SELECT id, tenant_id, root_execution_id, parent_agent_id, a
 	toString(toUnixTimestamp64Nano(timestamp)), toString(toUnixTimestamp64Nano(recorded_at)),
 	arrayStringConcat(arrayMap((k, v) -> concat(k, '=', toString(v)), mapKeys(meters), mapValues(meters)), '\n'),
 	arrayStringConcat(arrayMap((k, v) -> concat(k, '=', toString(v)), mapKeys(costs), mapValues(costs)), '\n'),
-	arrayStringConcat(flags, '\n')
+	arrayStringConcat(flags, '\n'), trace_id, span_id, reverses_id, service_tier, kafka_topic, toString(depth), toString(day),
+	toString(own_nanos), toString(external_nanos)
 FROM agent_cost_ledger WHERE (kafka_partition, kafka_offset) > (?, ?)
 ORDER BY kafka_partition, kafka_offset LIMIT ? WITH TIES`
 
@@ -59,12 +60,18 @@ func ledgerRow(t []string) (audit.LedgerRow, error) {
 	if err != nil {
 		return audit.LedgerRow{}, fmt.Errorf("ledger row %s: %w", t[0], err)
 	}
+	more, err := numbers(t[34:38])
+	if err != nil {
+		return audit.LedgerRow{}, fmt.Errorf("ledger row %s: %w", t[0], err)
+	}
 	return audit.LedgerRow{
 		ID: t[0], TenantID: t[1], Root: t[2], Parent: t[3], Agent: t[4], CostCenter: t[5], Provider: t[6], Model: t[7],
 		Status: t[8], ErrorCode: t[9], Kind: t[10], Source: t[11], EventID: t[12], ResponseID: t[13], Reservation: t[14],
 		PriceVersion: t[15], MarkupPercent: t[16], RawUSD: t[17], BilledUSD: t[18],
 		InputTokens: n[0], OutputTokens: n[1], PostedPeriod: n[2], Partition: int32(n[3]), Offset: n[4],
 		Timestamp: time.Unix(0, n[5]), RecordedAt: time.Unix(0, n[6]), Meters: pairs(t[26]), Costs: pairs(t[27]), Flags: lines(t[28]),
+		TraceID: t[29], SpanID: t[30], ReversesID: t[31], ServiceTier: t[32], Topic: t[33], Depth: int32(more[0]), Day: more[1],
+		OwnNanos: more[2], ExternalNanos: more[3],
 	}, nil
 }
 
@@ -98,7 +105,7 @@ func pairs(s string) map[string]string {
 
 const windowQuery = `SELECT tenant_id, scope_kind, scope_id, kind, toString(window), toString(version), toString(own_nanos), toString(external_nanos),
 	toString(input_tokens), toString(output_tokens), toString(entries), toString(unpriced_entries), toString(estimated_entries),
-	toString(raw_cost_usd), toString(billed_cost_usd)
+	toString(raw_cost_usd), toString(billed_cost_usd), toString(max_depth), toString(toUnixTimestamp64Nano(latest_event_time))
 FROM budget_windows_latest ORDER BY tenant_id, scope_kind, scope_id, kind, window LIMIT ? OFFSET ?`
 
 // Windows implements audit.Books. It pages by number, so it wants a quiet table, as the whole audit does.
@@ -113,10 +120,15 @@ func (b Books) Windows(ctx context.Context, fn func(audit.WindowRow) error) erro
 			if err != nil {
 				return fmt.Errorf("window of %s: %w", t[0], err)
 			}
+			more, err := numbers(t[15:17])
+			if err != nil {
+				return fmt.Errorf("window of %s: %w", t[0], err)
+			}
 			if err := fn(audit.WindowRow{
 				Key:     audit.WindowKey{Tenant: t[0], Scope: t[1], ScopeID: t[2], Kind: t[3], Window: n[0]},
 				Version: n[1], OwnNanos: n[2], ExternalNanos: n[3], InputTokens: n[4], OutputTokens: n[5], Entries: n[6],
 				Unpriced: n[7], Estimated: n[8], RawUSD: t[13], BilledUSD: t[14],
+				MaxDepth: more[0], Latest: time.Unix(0, more[1]),
 			}); err != nil {
 				return err
 			}

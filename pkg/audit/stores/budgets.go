@@ -22,7 +22,7 @@ type Budgets struct {
 // Tenant implements audit.Budgets.
 func (b Budgets) Tenant(ctx context.Context, tenant string, zone *time.Location) (audit.Counters, error) {
 	u, err := b.Store.Budget(ctx, budgetstore.Tenant{ID: tenant, Epoch: b.Epoch}, admit.CalendarAt(b.Now(), zone))
-	if errors.Is(err, budgetstore.ErrLost) {
+	if errors.Is(err, budgetstore.ErrLost) || errors.Is(err, budgetstore.ErrEpoch) { // of another epoch: not this instance's
 		return audit.Counters{}, nil
 	}
 	if err != nil {
@@ -38,11 +38,11 @@ func (b Budgets) Tenant(ctx context.Context, tenant string, zone *time.Location)
 // Execution implements audit.Budgets.
 func (b Budgets) Execution(ctx context.Context, tenant, root string) (audit.ExecutionCounters, error) {
 	x, err := b.Store.Execution(ctx, budgetstore.Tenant{ID: tenant, Epoch: b.Epoch}, root)
-	if errors.Is(err, budgetstore.ErrNoExecution) || errors.Is(err, budgetstore.ErrLost) {
+	if errors.Is(err, budgetstore.ErrNoExecution) || errors.Is(err, budgetstore.ErrLost) || errors.Is(err, budgetstore.ErrEpoch) {
 		return audit.ExecutionCounters{}, nil
 	}
 	if err != nil {
 		return audit.ExecutionCounters{}, fmt.Errorf("execution %s of %s: %w", root, tenant, err)
 	}
-	return audit.ExecutionCounters{Known: x.Known, Own: int64(x.Own), Held: int64(x.Held), External: int64(x.External)}, nil
+	return audit.ExecutionCounters{Exists: true, Known: x.Known, Own: int64(x.Own), Held: int64(x.Held), External: int64(x.External)}, nil
 }
