@@ -136,6 +136,22 @@ func (b Bill) Total(tenants ...string) Line {
 	return sum
 }
 
+// Plus is the bill of both.
+func (b Bill) Plus(other Bill) Bill {
+	sum := Tally{lines: map[Key]*Line{}}
+	for _, l := range append(append(Bill(nil), b...), other...) {
+		line, ok := sum.lines[l.Key]
+		if !ok {
+			line = &Line{Key: l.Key, Raw: new(big.Rat), Billed: new(big.Rat)}
+			sum.lines[l.Key] = line
+		}
+		line.Calls, line.Input, line.Output = line.Calls+l.Calls, line.Input+l.Input, line.Output+l.Output
+		line.Raw.Add(line.Raw, l.Raw)
+		line.Billed.Add(line.Billed, l.Billed)
+	}
+	return sum.Bill()
+}
+
 // Differences says in words where got is not b; none means equal to the last digit.
 func (b Bill) Differences(got Bill) []string {
 	want, have := map[Key]Line{}, map[Key]Line{}

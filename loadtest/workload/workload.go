@@ -25,6 +25,8 @@ type Config struct {
 	Events int
 	// Poison is the number of records that nobody can bill.
 	Poison int
+	// Prefix keeps the ids of two workloads on one instance apart.
+	Prefix string
 	Rates  oracle.Rates
 }
 
@@ -109,12 +111,12 @@ func Make(c Config) (Workload, error) {
 			if i == 0 && lead == 0 && c.FanOut > 0 {
 				calls = 1 + c.FanOut
 			}
-			if err := m.lead(tenant, fmt.Sprintf("%s-lead-%04d", tenant, lead), calls); err != nil {
+			if err := m.lead(tenant, fmt.Sprintf("%s%s-lead-%04d", c.Prefix, tenant, lead), calls); err != nil {
 				return Workload{}, err
 			}
 		}
 		for n := range c.Events {
-			if err := m.event(tenant, n); err != nil {
+			if err := m.event(c.Prefix, tenant, n); err != nil {
 				return Workload{}, err
 			}
 		}
@@ -185,9 +187,9 @@ func (m maker) count(c Call) error {
 	return m.tally.Add(key, c.Model, 1, c.Input, c.Output)
 }
 
-func (m maker) event(tenant string, n int) error {
+func (m maker) event(prefix, tenant string, n int) error {
 	e := Event{
-		ID: fmt.Sprintf("%s-event-%05d", tenant, n), Tenant: tenant, Agent: "nightly-batch", CostCenter: []string{"research", ""}[m.rng.IntN(2)],
+		ID: fmt.Sprintf("%s%s-event-%05d", prefix, tenant, n), Tenant: tenant, Agent: "nightly-batch", CostCenter: []string{"research", ""}[m.rng.IntN(2)],
 		Model: models()[m.rng.IntN(3)], Input: m.rng.Int64N(9_000), Output: m.rng.Int64N(700), Copies: 1,
 	}
 	if m.rng.IntN(10) == 0 {

@@ -1,0 +1,237 @@
+//go:build integration
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weir-project/weir/loadtest"
+	"github.com/weir-project/weir/loadtest/caller"
+	"github.com/weir-project/weir/loadtest/oracle"
+	"github.com/weir-project/weir/loadtest/rig"
+)
+
+// bin holds what TestMain built; root is the repository.
+var bin, root string
+
+func TestMain(m *testing.M) {
+	code, err := build(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func build(m *testing.M) (int, error) {
+	var err error
+	if root, err = filepath.Abs("../.."); err != nil {
+		return 0, err
+	}
+	if bin, err = os.MkdirTemp("", "weir-e2e-bin-"); err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(bin)
+	args := []string{"build", "-buildvcs=false", "-o", bin, "./pkg/cmd/weir"}
+	for _, service := range []string{"admission", "outbox-relay", "cost-attributor", "budget-aggregator", "breaker"} {
+		args = append(args, "./services/"+service+"/cmd/"+service)
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return m.Run(), nil
+}
+
+// world is one running instance and its clients.
+type world struct {
+	*rig.Rig
+	t      *testing.T
+	sender *rig.Sender
+	keys   map[string]string
+	next   atomic.Int64
+	urls   []string
+}
+
+// flags of `weir up` by kind of Kafka.
+func kafkaFlags(kind string) []string {
+	if kind == "apache" {
+		return []string{"--apache-kafka"}
+	}
+	return nil
+}
+
+// start brings an instance up in a folder of its own, with the sample prices. It goes down with the test.
+func start(t *testing.T, flags ...string) *world {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "weir-e2e-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{Rig: &rig.Rig{Bin: bin, Dir: filepath.Join(dir, "d")}, t: t, keys: map[string]string{}}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if t.Failed() {
+			w.logs()
+		}
+		if w.sender != nil {
+			_ = w.sender.Close(ctx) // whatever it still holds, the test is over
+		}
+		if err := w.Down(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	w.up(flags...)
+	w.prices()
+	if w.sender, err = w.Sender(); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// logs shows the end of each service's log.
+func (w *world) logs() {
+	files, _ := filepath.Glob(filepath.Join(w.Dir, "log", "*.log")) // the pattern is well formed
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
+		w.t.Logf("%s %v:\n%s", filepath.Base(file), err, strings.Join(lines[max(0, len(lines)-8):], "\n"))
+	}
+}
+
+// up is `weir up`, and finds all copies of admission.
+func (w *world) up(flags ...string) {
+	w.t.Helper()
+	if err := w.Up(w.t.Context(), flags...); err != nil {
+		w.t.Fatal(err)
+	}
+	w.urls = nil
+	for _, p := range w.status().Services {
+		if strings.HasPrefix(p.Name, "admission") {
+			w.urls = append(w.urls, p.Address)
+		}
+	}
+}
+
+func (w *world) status() rig.Status {
+	w.t.Helper()
+	s, err := w.Status(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// weir runs a command that must exit with 0.
+func (w *world) weir(args ...string) string {
+	w.t.Helper()
+	out, err := w.Weir(w.t.Context(), args...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return out
+}
+
+func (w *world) file(name, content string) string {
+	w.t.Helper()
+	file := filepath.Join(w.Dir, name)
+	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+	return file
+}
+
+func (w *world) prices() {
+	w.t.Helper()
+	w.weir("prices", "import", "--yes", w.file("prices.json", input(w.t, loadtest.Prices)))
+}
+
+// tenants applies a tenants file and makes a key for each tenant named.
+func (w *world) tenants(yaml string, ids ...string) {
+	w.t.Helper()
+	w.weir("tenants", "apply", w.file("tenants.yaml", yaml))
+	for _, id := range ids {
+		key, err := w.Key(w.t.Context(), id)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.keys[id] = key
+	}
+}
+
+// client takes the copies of admission in turn.
+func (w *world) client(tenant string) *caller.Client {
+	n := w.next.Add(1)
+	return caller.New(w.urls[int(n)%len(w.urls)], w.keys[tenant], connections)
+}
+
+var connections = caller.HTTP(64)
+
+func input(t *testing.T, name string) string {
+	t.Helper()
+	raw, err := loadtest.Input(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// mustBill waits until the ledger is the bill, to the last digit.
+func (w *world) mustBill(want oracle.Bill, within time.Duration) {
+	w.t.Helper()
+	got, err := w.AwaitBill(w.t.Context(), want, within)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i, d := range want.Differences(got) {
+		if w.t.Errorf("%s", d); i == 10 {
+			break
+		}
+	}
+	if w.t.Failed() {
+		w.t.FailNow()
+	}
+}
+
+// mustAudit wants `weir audit` to be clean.
+func (w *world) mustAudit() {
+	w.t.Helper()
+	out := w.weir("audit")
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); lines[len(lines)-1] != "audit: ok" {
+		w.t.Fatalf("audit:\n%s", out)
+	}
+}
+
+// mustRefuse wants a refusal with the code.
+func mustRefuse(t *testing.T, err error, code string) *caller.Refusal {
+	t.Helper()
+	var r *caller.Refusal
+	if !errors.As(err, &r) || r.Code != code {
+		t.Fatalf("got %v, want %s", err, code)
+	}
+	return r
+}
+
+// await polls until done, with a deadline.
+func await(t *testing.T, what string, within time.Duration, done func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	if err := rig.Poll(ctx, 50*time.Millisecond, func() (bool, error) { return done(), nil }); err != nil {
+		t.Fatalf("%s: not within %s", what, within)
+	}
+}

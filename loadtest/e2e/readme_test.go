@@ -1,0 +1,122 @@
+//go:build integration
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weir-project/weir/loadtest/readme"
+)
+
+// makeRun is the block that stays up until it is interrupted.
+const makeRun = "make run"
+
+// TestReadme runs the README's commands verbatim, in order, in a fresh clone: `make run` in the background, interrupted
+// after its bill, then all others in one shell.
+func TestReadme(t *testing.T) {
+	clone := filepath.Join(t.TempDir(), "weir")
+	run(t, 0, root, os.Environ(), "git", "clone", "--quiet", "--no-hardlinks", root, clone)
+	raw, err := os.ReadFile(filepath.Join(clone, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks, err := readme.Blocks(string(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := append(os.Environ(), "PATH="+shellPath(t))
+	kcat(t)
+	script := &bytes.Buffer{}
+	ran := false
+	for _, b := range blocks {
+		switch {
+		case b.NotRun != "":
+			t.Logf("line %d is not run: %s", b.Line, b.NotRun)
+		case strings.TrimSpace(b.Text) == makeRun:
+			runUntilBill(t, clone, env, b.Text)
+			ran = true
+		default:
+			fmt.Fprintf(script, "echo '== README.md:%d'\n%s", b.Line, b.Text)
+		}
+	}
+	if !ran || script.Len() == 0 {
+		t.Fatalf("the README shows `make run`: %t; it has %d bytes of other commands", ran, script.Len())
+	}
+	t.Cleanup(func() { // a block that failed leaves an instance up
+		down := exec.Command(filepath.Join(clone, "bin", "weir"), "down")
+		down.Dir, down.Env = clone, env
+		_ = down.Run() // exit 1 where there is none
+	})
+	t.Logf("%s", run(t, 0, clone, env, "bash", "-euo", "pipefail", "-c", script.String()))
+}
+
+// shellPath puts the interpreter that has confluent-kafka first.
+func shellPath(t *testing.T) string {
+	t.Helper()
+	program := python(t, filepath.Join(root, "docs/examples/kafka/requirements.txt"))
+	return filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH")
+}
+
+// runUntilBill runs a block in a group of its own, as a terminal would, and presses Ctrl-C when the audit has spoken.
+func runUntilBill(t *testing.T, dir string, env []string, block string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", block)
+	cmd.Dir, cmd.Env, cmd.SysProcAttr, cmd.WaitDelay = dir, env, &syscall.SysProcAttr{Setpgid: true}, time.Minute
+	interrupt := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.Cancel = interrupt
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var seen strings.Builder
+	audited, stays := false, false
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		seen.WriteString(lines.Text() + "\n")
+		audited = audited || lines.Text() == "audit: ok"
+		if strings.HasPrefix(lines.Text(), "It stays up until Ctrl-C") {
+			stays = true
+			if err := interrupt(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	_ = cmd.Wait() // the interrupt is make's exit code
+	if !audited || !stays || !strings.Contains(seen.String(), "trace calls: 28185, raw $144.40022\n") {
+		t.Fatalf("%s: audit ok: %t, stays up: %t\n%s%s", strings.TrimSpace(block), audited, stays, seen.String(), stderr.String())
+	}
+	demo := exec.Command(filepath.Join(dir, "bin", "weir"), "status", "--dir", ".weir/demo", "--json")
+	demo.Dir, demo.Env = dir, env
+	status, err := demo.Output()
+	if err == nil || strings.Contains(string(status), `"running"`) || strings.Contains(string(status), `"ready"`) {
+		t.Errorf("after Ctrl-C something still runs: %v\n%s", err, status)
+	}
+}
+
+// TestDemoOnApacheKafka is `make run KAFKA=apache ONCE=1` without the build: exit 0 only if the bill is the oracle's and
+// the audit is clean.
+func TestDemoOnApacheKafka(t *testing.T) {
+	dir := t.TempDir()
+	run(t, 0, root, os.Environ(), "go", "build", "-buildvcs=false", "-o", filepath.Join(bin, "weir-demo"), "./loadtest/cmd/weir-demo")
+	out := run(t, 0, dir, os.Environ(), filepath.Join(bin, "weir-demo"), "--once", "--kafka", "apache", "--dir", filepath.Join(dir, "demo"))
+	if !strings.HasSuffix(out, "audit: ok\n") || !strings.Contains(out, "trace calls: 28185, raw $144.40022\n") {
+		t.Fatalf("the demo:\n%s", out)
+	}
+}
