@@ -141,12 +141,9 @@ func refuseUnsupported(r *http.Request) error {
 // read makes a request of the URL and the body. The data of an insert go to a file, whose removal is the caller's.
 func (f *front) read(w http.ResponseWriter, r *http.Request, readonly bool) (*request, error) {
 	q := &request{readonly: readonly, format: "TabSeparated", settings: map[string]string{}, parameters: map[string]string{}}
-	for _, h := range []string{"X-ClickHouse-Format", "X-ClickHouse-Database"} {
-		if v := r.Header.Get(h); v != "" && h == "X-ClickHouse-Format" {
-			q.format = v
-		} else if v != "" {
-			q.database = v
-		}
+	q.database = r.Header.Get("X-ClickHouse-Database")
+	if v := r.Header.Get("X-ClickHouse-Format"); v != "" {
+		q.format = v
 	}
 	if err := q.takeParameters(r.URL.Query()); err != nil {
 		return nil, err
@@ -198,6 +195,11 @@ func transport(name string) bool {
 	return false
 }
 
+// harmless settings may be changed by the read-only user: drivers send them by themselves.
+func harmless(setting string) bool {
+	return setting == "max_execution_time" || setting == "max_result_rows" || strings.HasPrefix(setting, "output_format_")
+}
+
 // takeParameters sorts the URL's parameters into the interface's own, query parameters and settings.
 func (q *request) takeParameters(values map[string][]string) error {
 	for name, v := range values {
@@ -212,7 +214,7 @@ func (q *request) takeParameters(values map[string][]string) error {
 			return newException(codeUnknownSetting, "%q is no name of a setting. (UNKNOWN_SETTING)", name)
 		case strings.HasPrefix(name, "param_"):
 			q.parameters[strings.TrimPrefix(name, "param_")] = value
-		case q.readonly:
+		case q.readonly && !harmless(name):
 			return newException(codeReadonly, "Cannot modify '%s' setting in readonly mode. (READONLY)", name)
 		default:
 			q.settings[name] = value

@@ -33,6 +33,8 @@ type usersConfig struct {
 		Default  struct{} `xml:"default"`
 		Readonly struct {
 			Readonly int `xml:"readonly"`
+			// Drivers send this setting by themselves.
+			Changeable struct{} `xml:"constraints>max_execution_time>changeable_in_readonly"`
 		} `xml:"readonly"`
 	} `xml:"profiles"`
 	Quotas struct {
