@@ -76,7 +76,8 @@ func (s *Service) applyRevocation(r bus.Record) error {
 	}
 	ctx, cancel := context.WithTimeout(s.life, s.cfg.Deadline)
 	defer cancel()
-	return s.onTenant(ctx, t, func() error { return s.counters.Revoke(ctx, t, rev.GetRootExecutionId()) })
+	err = s.onTenant(ctx, t, func() error { return s.counters.Revoke(ctx, t, rev.GetRootExecutionId()) })
+	return s.passLost(ctx, t, err)
 }
 
 // publishKey announces the public half of this replica's token key until Kafka has it. All replicas write the same

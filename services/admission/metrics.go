@@ -17,6 +17,7 @@ type metrics struct {
 	healed       prometheus.Counter
 	expired      prometheus.Counter
 	reaperErrors prometheus.Counter
+	lostTenants  prometheus.Counter
 	badRecords   *prometheus.CounterVec
 	dropped      *prometheus.CounterVec
 	waiting      prometheus.Gauge
@@ -38,11 +39,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		healed:       counter("journal_applied_total", "Journal entries that changed a counter."),
 		expired:      counter("expired_total", "Holds ended because their owner did not."),
 		reaperErrors: counter("reaper_errors_total", "Looks for expired leases that failed."),
+		lostTenants:  counter("lost_tenant_total", "Batches passed over because one tenant's counters are gone; it is refused until recovered."),
 		badRecords:   vec("bad_records_total", "Records of followed topics that were refused.", "topic"),
 		dropped:      vec("decisions_dropped_total", "Decisions that were not queued, by kind; a trip is decided again at the next refusal.", "kind"),
 		waiting:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "weir_admission_decisions_waiting", Help: "Decisions not yet acknowledged by Kafka."}),
 	}
-	r.MustRegister(m.answers, m.seconds, m.settles, m.missed, m.healed, m.expired, m.reaperErrors, m.badRecords, m.dropped, m.waiting)
+	r.MustRegister(m.answers, m.seconds, m.settles, m.missed, m.healed, m.expired, m.reaperErrors, m.lostTenants, m.badRecords, m.dropped, m.waiting)
 	return m
 }
 

@@ -161,13 +161,13 @@ func (s *Service) applyJournal(ctx context.Context, tenant string, entries []bud
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.bounded(ctx)
+	apply, cancel := s.bounded(ctx)
 	defer cancel()
-	return s.onTenant(ctx, t, func() error {
-		healed, err := s.counters.ApplyJournal(ctx, t, entries)
+	return s.passLost(ctx, t, s.onTenant(apply, t, func() error {
+		healed, err := s.counters.ApplyJournal(apply, t, entries)
 		s.metrics.healed.Add(float64(healed))
 		return err
-	})
+	}))
 }
 
 func (s *Service) newWindowReader() (*bus.Consumer, error) {
@@ -213,12 +213,12 @@ func (s *Service) applyExternal(ctx context.Context, tenant string, totals []bud
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.bounded(ctx)
+	apply, cancel := s.bounded(ctx)
 	defer cancel()
-	return s.onTenant(ctx, t, func() error {
-		_, err := s.counters.ApplyExternal(ctx, t, totals)
+	return s.passLost(ctx, t, s.onTenant(apply, t, func() error {
+		_, err := s.counters.ApplyExternal(apply, t, totals)
 		return err
-	})
+	}))
 }
 
 // externalTotal is a window total as the budget store takes it; false for those that no ceiling is about.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-project/weir/pkg/budgetstore"
+	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/pgstore"
 )
 
@@ -69,6 +70,23 @@ func (s *Service) openTenant(ctx context.Context, t budgetstore.Tenant) error {
 		return fmt.Errorf("%w: %d, not %d", budgetstore.ErrEpoch, epoch, t.Epoch)
 	}
 	return s.counters.MarkReady(ctx, t)
+}
+
+// passLost lets a reader go on past a tenant whose counters alone are gone: waiting for them would stop every tenant of
+// the partition (I7), and the tenant itself is refused until it is recovered from the totals. Where all of Redis is
+// gone, the epoch is too: then the reader waits, because Redis may come back with its data and nothing may be missing.
+func (s *Service) passLost(ctx context.Context, t budgetstore.Tenant, err error) error {
+	if !errors.Is(err, budgetstore.ErrLost) {
+		return err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	if epoch, epochErr := s.counters.Epoch(ctx); epochErr != nil || epoch != t.Epoch {
+		return errors.Join(err, epochErr)
+	}
+	s.metrics.lostTenants.Inc()
+	s.trouble(problem(admit.StoreRecovering, ""), fmt.Errorf("tenant %s is passed over: %w", t.ID, err))
+	return nil
 }
 
 // epochs is which life of Redis this replica works with. Zero: not known, or Redis and Postgres disagree; nothing is
