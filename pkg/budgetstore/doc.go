@@ -8,12 +8,13 @@
 // Keys of a tenant t share the hash tag {t}, so one call is one slot of a
 // Redis Cluster:
 //
-//	w:{t}:s       state: epoch, ready, windows, open second   584 B, no TTL
+//	w:{t}:s       state: epoch, ready, windows, open second   608 B, no TTL
 //	w:{t}:r       ring of 61 one-second buckets               1,952 B, no TTL
 //	w:{t}:d       ids that ended lately, at most 64           <= 768 B, TTL = maximum lease
-//	w:{t}:l, :e   leases that run; holds that are expiring    about 100 B a hold
-//	w:{t}:h:<id>  one hold                                    <= 350 B + its context (<= MaxContext)
-//	w:{t}:x:<root> one root execution                         88 B, TTL from its start
+//	w:{t}:h       open holds, a hash by id                    <= 600 B + context (<= MaxContext) each, at most
+//	                                                          concurrency and what the reaper has not seen
+//	w:{t}:e       holds that are expiring, a hash by id       the same each, at most 65,536, then ErrFull
+//	w:{t}:x:<root> one root execution                        88 B, TTL from its start
 //	w:epoch       the epoch of this Redis, no TTL
 //
 // Invariants:
@@ -29,14 +30,22 @@
 //     in production: only Options.ScriptClock sets it.
 //   - The sliding minute is 61 buckets of a second: it can count up to one
 //     second too much, never too little.
+//   - Constant work: no call reads a list that grows with traffic. Only when a
+//     lease may have ended are the open holds walked, once in about the length
+//     of a lease, never for less than one lease that ended or was settled.
 //   - Every command is idempotent by reservation id, version or journal
 //     offset, so the client may retry after a time-out.
+//
+// Residue: an external correction of a calendar minute (a late settle that
+// reverses an UNSETTLED entry) may mask other external usage of that minute for
+// up to 60 s after what it corrects has left the sliding window. A minute whose
+// corrections exceed its usage counts as 0, never as credit.
 //
 // A release gives dollars, tokens and concurrency back; the request stays
 // counted in requests per minute and in the execution's calls: the gate was
 // passed. Growth of a hold is charged to the second it happens in, and to the
 // day and month of the reservation.
 //
-// Scripts derive the keys of holds and executions from the state key's name
-// where only the hold knows them; they never leave the tenant's slot.
+// Scripts derive further keys from the state key's name where only a hold
+// knows them; they never leave the tenant's slot.
 package budgetstore

@@ -1,0 +1,89 @@
+package budgetstore
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weir-project/weir/pkg/domain/admit"
+)
+
+func TestFigures(t *testing.T) {
+	f := &figures{b: packed([]byte{7}, -1, 1<<53-1, 0, 5)}
+	if f.byte() != 7 || f.int() != -1 || f.nano() != 1<<53-1 || !f.time().IsZero() || f.time().UnixMicro() != 5 || f.err("x") != nil {
+		t.Error("figures do not come back")
+	}
+	if f.int() != 0 || !errors.Is(f.err("x"), ErrUnavailable) {
+		t.Error("a short reply is not an error")
+	}
+}
+
+// FuzzHold: whatever bytes Redis answers with, reading them ends in figures or an error.
+func FuzzHold(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(packed(make([]byte, 17), 1, 2, 3))
+	f.Add(append(packed(make([]byte, 17), make([]int64, 25)...), 3, 'a', 'b'))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		figs := &figures{b: b}
+		h := figs.hold("id")
+		if figs.err("hold") == nil && len(h.Root)+len(h.Context)+217+1 != len(b) {
+			t.Errorf("%d bytes read as root %q and context %q", len(b), h.Root, h.Context)
+		}
+	})
+}
+
+func TestConnectAddresses(t *testing.T) {
+	for _, url := range []string{"redis://h:1/0", "rediss://u:p@h:1", "redis+cluster://h:1?addr=h:2", "redis+sentinel://h:1/0?master_name=m"} {
+		client, err := connect(url, "secret")
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		_ = client.Close()
+	}
+	for _, url := range []string{"", "http://h", "redis+x://h", "h:1"} {
+		if _, err := connect(url, ""); err == nil {
+			t.Errorf("%q was taken", url)
+		}
+	}
+}
+
+func TestRequestIsChecked(t *testing.T) {
+	good := Request{Tenant: Tenant{ID: "t"}, ID: "r", Lease: 1, Limits: admit.Limits{Concurrency: 1}}
+	if err := good.validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*Request){
+		"tenant": func(r *Request) { r.Tenant.ID = "" }, "hash tag": func(r *Request) { r.Tenant.ID = "a}b" },
+		"long id": func(r *Request) { r.ID = strings.Repeat("x", 129) }, "root": func(r *Request) { r.Execution.Root = "{" },
+		"context": func(r *Request) { r.Context = make([]byte, MaxContext+1) }, "lease": func(r *Request) { r.Lease = 0 },
+		"depth": func(r *Request) { r.Execution.Depth = -1 }, "estimate": func(r *Request) { r.Estimate.Nanos = -1 },
+		"limits": func(r *Request) { r.Limits.Concurrency = 0 },
+	} {
+		r := good
+		spoil(&r)
+		if err := r.validate(); !errors.Is(err, admit.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if code := len(good.packed()); code != 29*8+24 {
+		t.Errorf("the script unpacks %d bytes, the request has %d", 29*8+24, code)
+	}
+}
+
+// All keys of one tenant hash to one slot of a cluster (field report 41).
+func TestKeysShareATag(t *testing.T) {
+	s := &Store{}
+	keys, _ := s.reserveCall(Request{Tenant: Tenant{ID: "acme"}, ID: "r", Execution: admit.Execution{Root: "x"}})
+	for _, k := range keys {
+		if !strings.HasPrefix(k, "w:{acme}:") {
+			t.Errorf("key %s", k)
+		}
+	}
+}
+
+func TestScriptsLoad(t *testing.T) {
+	if _, err := loadScripts(); err != nil {
+		t.Fatal(err)
+	}
+}
