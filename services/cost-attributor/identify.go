@@ -1,0 +1,164 @@
+package costattributor
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/domain/ledger"
+	"github.com/weir-project/weir/pkg/domain/lineage"
+	"github.com/weir-project/weir/pkg/gen/weirv1"
+	"github.com/weir-project/weir/pkg/identity"
+	"github.com/weir-project/weir/pkg/usageevent"
+)
+
+// Reasons of the dead letter that are this service's own; those of pkg/usageevent and the verdicts of pkg/domain/ledger
+// come beside them.
+const (
+	reasonNoIdentity     = "no_identity"
+	reasonTenantMismatch = "tenant_mismatch"
+	reasonUnknownTenant  = "unknown_tenant"
+	reasonUnknownAPI     = "unknown_api"
+	reasonUnknownMeter   = "unknown_meter"
+	reasonAggregate      = "aggregate"
+	reasonNoUsage        = "no_usage"
+	reasonOutOfRange     = "cost_out_of_range"
+	reasonMisrouted      = "misrouted"
+)
+
+// reject is poison: why a record goes to the dead letter.
+type reject struct{ reason, detail string }
+
+// Error is the reason and the detail.
+func (r *reject) Error() string { return r.reason + ": " + r.detail }
+
+func rejected(reason, format string, args ...any) *reject {
+	return &reject{reason: reason, detail: fmt.Sprintf(format, args...)}
+}
+
+// skew is how far ahead of the broker's timestamp an event's own time may be.
+const skew = 5 * time.Minute
+
+// verified is a decoded event with what was proved about it.
+type verified struct {
+	event  usageevent.Event
+	tenant string
+	// signed: by admission or breaker, so the reservation block is believed.
+	signed  bool
+	lineage ledger.Lineage
+	// at is the event's time, bounded by the broker's.
+	at time.Time
+}
+
+// verifier decides who pays (design.md 4.1, invariant I8).
+type verifier struct {
+	secret identity.Secret
+	keys   func(keyID string) (*weirv1.SigningKey, bool)
+	// trusted: producers of the topic are the operator's own, so an event may name its tenant itself.
+	trusted bool
+}
+
+// identify verifies an event. The error is a *reject.
+func (v verifier) identify(ev usageevent.Event, r bus.Record) (verified, error) {
+	out := verified{event: ev, tenant: ev.Subject, at: eventTime(ev, r)}
+	trace := lineage.Read(ev.Data.Traceparent, ev.Data.Tracestate)
+	out.lineage = claimed(ev, trace)
+	signature, hasSignature := r.Header(identity.SignatureHeader)
+	own := ev.Source == usageevent.SourceAdmission || ev.Source == usageevent.SourceBreaker
+	switch {
+	case hasSignature:
+		if !identity.Verify(v.secret, r.Value, string(signature)) {
+			return out, rejected(reasonNoIdentity, "the signature is not that of admission or breaker")
+		}
+		out.signed = true
+	case own || ev.Type != usageevent.TypeUsage:
+		// Whoever could take an id of admission first would make its event a conflict.
+		return out, rejected(reasonNoIdentity, "source %s and type %s are only accepted signed", ev.Source, ev.Type)
+	case ev.Data.ExecutionToken != "":
+		e, err := identity.VerifyExecutionToken(ev.Data.ExecutionToken, v.keys, out.at)
+		if err != nil {
+			return out, rejected(reasonNoIdentity, "%v", err)
+		}
+		if ev.Subject != "" && ev.Subject != e.Tenant {
+			return out, rejected(reasonTenantMismatch, "the subject is another tenant than the token's")
+		}
+		out.tenant = e.Tenant
+		out.lineage = proved(e, out.lineage)
+	case !v.trusted:
+		return out, rejected(reasonNoIdentity, "neither a signature nor an execution token, and the topic is not trusted")
+	}
+	switch {
+	case out.tenant == "":
+		return out, rejected(reasonNoIdentity, "no subject")
+	case trace.Contradicts(out.tenant):
+		return out, rejected(reasonTenantMismatch, "tracestate claims another tenant")
+	}
+	if out.signed && ev.Data.Reservation != nil {
+		out.lineage.Depth = ev.Data.Reservation.Depth
+	}
+	return out, nil
+}
+
+// eventTime is when it happened: the event's own time if it says one, at most a little ahead of the broker.
+func eventTime(ev usageevent.Event, r bus.Record) time.Time {
+	recorded := recordedAt(r)
+	if ev.Time.IsZero() {
+		return recorded
+	}
+	if latest := recorded.Add(skew); ev.Time.After(latest) {
+		return latest
+	}
+	return ev.Time
+}
+
+// recordedAt is the record's timestamp, kept within what every store of ours can hold.
+func recordedAt(r bus.Record) time.Time {
+	first, last := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
+	switch {
+	case r.Timestamp.Before(first):
+		return first
+	case r.Timestamp.After(last):
+		return last
+	}
+	return r.Timestamp.UTC()
+}
+
+// claimed is the lineage that the event claims: its own members first, then the trace's.
+func claimed(ev usageevent.Event, trace lineage.Context) ledger.Lineage {
+	d := ev.Data
+	return ledger.Lineage{
+		RootExecutionID: first(d.RootExecutionID, trace.RootExecutionID), ParentAgentID: first(d.ParentAgentID, trace.ParentAgentID),
+		AgentID: first(d.AgentID, trace.AgentID), CostCenter: first(d.CostCenter, trace.CostCenter, lineage.Unassigned),
+		TraceID: trace.TraceID, SpanID: trace.SpanID,
+	}
+}
+
+// proved is the lineage of a token: it overrules every claim.
+func proved(e identity.Execution, claim ledger.Lineage) ledger.Lineage {
+	claim.RootExecutionID, claim.Depth = e.Root, int32(e.Depth)
+	claim.ParentAgentID = e.ParentAgent
+	claim.AgentID = first(e.Agent, claim.AgentID)
+	claim.CostCenter = first(e.CostCenter, claim.CostCenter)
+	return claim
+}
+
+func first(texts ...string) string {
+	for _, s := range texts {
+		if s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// reasonOf is the dead letter's reason of an error that is not a dependency's.
+func reasonOf(err error) (*reject, bool) {
+	if r, ok := errors.AsType[*reject](err); ok {
+		return r, true
+	}
+	if e, ok := errors.AsType[*usageevent.Error](err); ok {
+		return &reject{string(e.Reason), e.Detail}, true
+	}
+	return nil, false
+}

@@ -1,0 +1,187 @@
+package costattributor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/domain/ledger"
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/pricing"
+	"github.com/weir-project/weir/pkg/domain/tenant"
+	"github.com/weir-project/weir/pkg/domain/usage"
+	"github.com/weir-project/weir/pkg/usageevent"
+)
+
+// catalogs are the contracts and prices that an event is booked by, as of its own time.
+type catalogs struct {
+	contract func(tenantID string, at time.Time) (tenant.Contract, bool)
+	book     func() *pricing.Book
+	zones    *zones
+}
+
+// facts looks up everything that the entry is computed from. The error is a *reject, or a machine without time zones.
+func (c catalogs) facts(v verified, r bus.Record) (ledger.Facts, error) {
+	d := v.event.Data
+	f := ledger.Facts{
+		Message: message(v), Tenant: v.tenant, Source: v.event.Source, EventID: v.event.ID, ResponseID: d.ResponseID, ContentHash: usageevent.ContentHash(v.event),
+		EventTime: v.at, RecordedAt: recordedAt(r), At: ledger.Position{Topic: r.Topic.Name(), Partition: r.Partition, Offset: r.Offset},
+		Provider: d.Provider, Model: d.Model, ServiceTier: d.ServiceTier, Status: ledger.Status(d.Status), ErrorCode: d.ErrorCode,
+		Lineage: v.lineage, ReservationID: d.ReservationID,
+	}
+	at := v.at
+	if v.signed && d.Reservation != nil {
+		f.Hold = hold(*d.Reservation)
+		at = d.Reservation.ReservedAt
+	}
+	contract, ok := c.contract(v.tenant, at)
+	if !ok {
+		return f, rejected(reasonUnknownTenant, "there is no tenant %.128q", v.tenant)
+	}
+	var err error
+	if f.Location, err = c.zones.of(contract); err != nil {
+		return f, err
+	}
+	f.CountBilled, f.Markup = contract.Count == tenant.CountBilled, contract.Markup
+	if f.Message == ledger.BreakerTrip {
+		return f, nil
+	}
+	u, err := read(v, &f)
+	if err != nil {
+		return f, err
+	}
+	err = c.price(u, at, &f)
+	return f, err
+}
+
+func hold(r usageevent.Reservation) *ledger.Hold {
+	return &ledger.Hold{ReservedAt: r.ReservedAt, OwnMode: ledger.OwnMode(r.OwnMode), Own: r.OwnNanos, Held: r.HeldNanos, Epoch: r.Epoch,
+		EstimateUSD: r.EstimateUSD, PriceVersion: r.PriceVersion}
+}
+
+// message is which row of the transition table an event is. Only a signed one can be own.
+func message(v verified) ledger.Message {
+	switch {
+	case v.event.Type == usageevent.TypeTermination:
+		return ledger.BreakerTrip
+	case !v.signed || v.event.Data.Reservation == nil:
+		return ledger.External
+	}
+	switch v.event.Data.Reservation.Outcome {
+	case usageevent.OutcomeEstimated:
+		return ledger.Estimate
+	case usageevent.OutcomeUnsettled:
+		return ledger.Expiry
+	case usageevent.OutcomeLate:
+		return ledger.Late
+	}
+	return ledger.Settle
+}
+
+// read gives the meters: of the estimate, of the provider's usage, or the sender's own. f gets what the usage says.
+func read(v verified, f *ledger.Facts) (usage.Usage, error) {
+	d := v.event.Data
+	u := usage.FromMeters(usage.Meters{})
+	var err error
+	switch {
+	case f.Message == ledger.Estimate || f.Message == ledger.Expiry:
+		u, err = fromMeters(d.Reservation.Estimate)
+	case d.Usage != nil:
+		f.RawUsage, f.NormaliserVersion = d.Usage, usage.NormaliserVersion
+		u, err = usage.Normalise(d.Provider, d.API, d.Usage)
+	case d.Meters != nil:
+		u, err = fromMeters(d.Meters)
+	default:
+		u.Flags = []string{usage.FlagMissing}
+	}
+	if err != nil {
+		return u, unusable(err)
+	}
+	if u.Missing() && f.Status == ledger.Success || u.Missing() && f.Status == "" {
+		return u, rejected(reasonNoUsage, "neither usage nor meters, and the status is not FAILED or PARTIAL")
+	}
+	// A bare usage object and meters say nothing about the tier; the sender may.
+	if u.ServiceTier == usage.TierStandard && d.ServiceTier != "" {
+		u.ServiceTier = d.ServiceTier
+	}
+	f.Flags, f.Meters, f.InputTokens, f.OutputTokens = u.Flags, u.Meters, u.InputTokens(), u.OutputTokens()
+	f.ResponseID, f.Model, f.ServiceTier = first(d.ResponseID, u.ResponseID), first(d.Model, u.Model), u.ServiceTier
+	return u, nil
+}
+
+func fromMeters(m map[string]money.Decimal) (usage.Usage, error) {
+	numbers := make(map[string]json.Number, len(m))
+	for name, q := range m {
+		numbers[name] = json.Number(q.String())
+	}
+	meters, err := usage.ParseMeters(numbers)
+	return usage.FromMeters(meters), err
+}
+
+func unusable(err error) error {
+	for _, known := range []struct {
+		err    error
+		reason string
+	}{
+		{usage.ErrUnknownAPI, reasonUnknownAPI}, {usage.ErrUnknownMeter, reasonUnknownMeter}, {usage.ErrAggregate, reasonAggregate},
+		{usage.ErrNegative, string(usageevent.NegativeMeter)},
+	} {
+		if errors.Is(err, known.err) {
+			return rejected(known.reason, "%v", err)
+		}
+	}
+	return rejected(string(usageevent.Malformed), "%v", err)
+}
+
+// price fills in the costing. A failed call of which nothing is known used nothing; otherwise what has no price stays
+// unpriced, which is not zero.
+func (c catalogs) price(u usage.Usage, at time.Time, f *ledger.Facts) error {
+	if u.Missing() {
+		if f.Status == ledger.Failed {
+			f.Costing = &pricing.Costing{}
+		}
+		return nil
+	}
+	version, flags, err := c.book().At(f.Provider, f.Model, at)
+	if err == nil {
+		var costing pricing.Costing
+		costing, err = pricing.Cost(version, u, pricing.Options{})
+		f.Costing = &costing
+	}
+	if _, unpriced := errors.AsType[*pricing.UnpricedError](err); unpriced {
+		f.Costing = nil
+		return nil
+	}
+	if err != nil {
+		return rejected(string(usageevent.Malformed), "price: %v", err)
+	}
+	f.Flags = slices.Compact(slices.Sorted(slices.Values(slices.Concat(f.Flags, flags))))
+	return nil
+}
+
+// zones caches time zones by name; there are some 600 of them.
+type zones struct {
+	mu sync.Mutex
+	by map[string]*time.Location
+}
+
+func (z *zones) of(c tenant.Contract) (*time.Location, error) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if loc := z.by[c.Timezone]; loc != nil {
+		return loc, nil
+	}
+	loc, err := c.Location()
+	if err != nil {
+		return nil, fmt.Errorf("cost-attributor: %w", err)
+	}
+	if z.by == nil {
+		z.by = map[string]*time.Location{}
+	}
+	z.by[c.Timezone] = loc
+	return loc, nil
+}
