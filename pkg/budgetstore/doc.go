@@ -24,7 +24,7 @@
 //   - Numbers in Lua are doubles: each counter stays below 2^53. A reservation
 //     that would pass it is refused; a settle or an external total that would
 //     is held at the bound, which blocks further admission. Numbers travel as
-//     packed 8-byte integers, or by %.0f, never by tostring or "..".
+//     packed 8-byte integers, never by tostring or "..".
 //   - Time is Redis' own, never earlier than the last decision; reserved-at is
 //     unique per tenant. The last argument "test clock" of a script is empty
 //     in production: only Options.ScriptClock sets it.
