@@ -1,0 +1,108 @@
+//go:build integration
+
+package kafka_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weir-project/weir/pkg/embedded/part"
+	"github.com/weir-project/weir/pkg/testkit"
+)
+
+func client(t *testing.T, address string) *kgo.Client {
+	t.Helper()
+	c, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(strings.TrimPrefix(address, "kafka://"), ",")...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// fill makes a topic with n records and commits an offset of a group.
+func fill(ctx context.Context, t *testing.T, address string, replicas int16, n int) {
+	t.Helper()
+	c := client(t, address)
+	admin := kadm.NewClient(c)
+	if _, err := admin.CreateTopic(ctx, 1, replicas, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	produce(ctx, t, c, n)
+	var offsets kadm.Offsets
+	offsets.AddOffset("t", 0, int64(n-1), 0)
+	if err := admin.CommitAllOffsets(ctx, "g", offsets); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func produce(ctx context.Context, t *testing.T, c *kgo.Client, n int) {
+	t.Helper()
+	for range n {
+		if err := c.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// check finds the records and the group's offset again.
+func check(ctx context.Context, t *testing.T, address string, n int64) {
+	t.Helper()
+	admin := kadm.NewClient(client(t, address))
+	ends, err := admin.ListEndOffsets(ctx, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end, _ := ends.Lookup("t", 0); end.Offset != n {
+		t.Errorf("the topic ends at %d, want %d", end.Offset, n)
+	}
+	offsets, err := admin.FetchOffsets(ctx, "g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, _ := offsets.Lookup("t", 0); o.At != n-1 {
+		t.Errorf("the group is at %d, want %d", o.At, n-1)
+	}
+}
+
+func TestKfakeKeepsTopicsAndOffsets(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for name, end := range map[string]func(*part.Part) error{
+		"killed":  (*part.Part).Kill,
+		"stopped": func(p *part.Part) error { return p.Stop(0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := part.Config{Dir: t.TempDir()}
+			p := testkit.KafkaServer(t, config)
+			fill(ctx, t, p.Address, 1, 20)
+			if err := end(p); err != nil {
+				t.Fatal(err)
+			}
+			check(ctx, t, testkit.KafkaServer(t, config).Address, 20)
+		})
+	}
+}
+
+func TestApacheKafkaOutlivesOneOfThree(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	address, nodes := testkit.ApacheKafka(t, 3)
+	fill(ctx, t, address, 3, 20)
+	if err := nodes[0].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	produce(ctx, t, client(t, address), 5)
+	ends, err := kadm.NewClient(client(t, address)).ListEndOffsets(ctx, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end, _ := ends.Lookup("t", 0); end.Offset != 25 {
+		t.Errorf("the topic ends at %d, want 25", end.Offset)
+	}
+}
