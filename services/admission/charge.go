@@ -1,8 +1,10 @@
 package admission
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -21,8 +23,7 @@ const (
 	statusPartial = "PARTIAL"
 )
 
-// maxRawUsage bounds the provider's object that is passed on as it came. A larger one (a whole response, a stream's
-// chunks) is passed on as the meters it was normalised to, which cost the same.
+// maxRawUsage bounds the provider's object that is passed on.
 const maxRawUsage = 32 << 10
 
 // subject is a reservation to be ended, wherever it was found: its hold, its receipt, or the row of its first end.
@@ -55,6 +56,8 @@ type charge struct {
 	// usage and meters are what the event says: at most one is set.
 	usage  json.RawMessage
 	meters map[string]money.Decimal
+	// tier and responseID are what the provider's object said, where meters stand in for it.
+	tier, responseID string
 }
 
 // chargeFor decides what a settle costs, by the price in force when it was reserved.
@@ -77,7 +80,10 @@ func chargeFor(req settleRequest, s subject, book *pricing.Book, contract tenant
 		c.raw = &raw
 		return c, nil
 	}
-	c.passOn(req, u)
+	c.passOn(req, u, s.call.Provider)
+	if u.ServiceTier == "" { // what the response reports wins, as the attributor reads it
+		u.ServiceTier = req.ServiceTier
+	}
 	c.own.InputTokens, c.own.OutputTokens = u.InputTokens(), u.OutputTokens()
 	return c.price(req, s, u, book, contract)
 }
@@ -104,15 +110,44 @@ func statedUsage(req settleRequest, provider string) (u usage.Usage, stated bool
 	return u, !u.Missing(), nil
 }
 
-func (c *charge) passOn(req settleRequest, u usage.Usage) {
-	if req.Usage != nil && len(req.Usage) <= maxRawUsage {
-		c.usage = req.Usage
-		return
+// passOn chooses what the event says was used: the provider's own object without the parts that hold prompts and
+// completions, which no topic may carry; or, where the usage cannot be read without them or is too large, the meters
+// it was normalised to.
+func (c *charge) passOn(req settleRequest, u usage.Usage, provider string) {
+	if req.Usage != nil {
+		bare := withoutContent(req.Usage)
+		again, err := usage.Normalise(provider, req.API, bare)
+		if err == nil && len(bare) <= maxRawUsage && reflect.DeepEqual(again, u) {
+			c.usage = bare
+			return
+		}
 	}
+	c.tier, c.responseID = u.ServiceTier, u.ResponseID
 	c.meters = make(map[string]money.Decimal, len(u.Meters))
 	for m, q := range u.Meters {
 		c.meters[string(m)] = q
 	}
+}
+
+// withoutContent drops the members of a provider's response that carry text. A bare usage object has none of them.
+func withoutContent(raw json.RawMessage) json.RawMessage {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil {
+		return raw
+	}
+	before := len(members)
+	for _, name := range []string{"choices", "candidates", "content", "contents", "output", "output_text", "message", "messages", "input", "prompt",
+		"instructions", "text", "data", "stream", "results", "embeddings", "citations", "search_results", "delta", "error", "metadata", "tools"} {
+		delete(members, name)
+	}
+	if len(members) == before {
+		return raw
+	}
+	bare, err := json.Marshal(members)
+	if err != nil {
+		return raw
+	}
+	return bare
 }
 
 func (c charge) price(req settleRequest, s subject, u usage.Usage, book *pricing.Book, contract tenant.Contract) (charge, *Problem) {
@@ -123,7 +158,7 @@ func (c charge) price(req settleRequest, s subject, u usage.Usage, book *pricing
 	v, _, err := book.At(s.call.Provider, model, s.reservedAt)
 	var costing pricing.Costing
 	if err == nil {
-		costing, err = pricing.Cost(v, u, pricing.Options{ServiceTier: req.ServiceTier})
+		costing, err = pricing.Cost(v, u, pricing.Options{})
 	}
 	switch {
 	case unpriced(err):
@@ -153,8 +188,8 @@ func (c charge) event(req settleRequest, s subject, id, outcome, mode string, ow
 	ev := usageevent.Event{
 		ID: id, Source: usageevent.SourceAdmission, Type: usageevent.TypeUsage, Subject: s.tenant, Time: now.UTC(),
 		Data: usageevent.Data{
-			Provider: s.call.Provider, Model: model, API: req.API, Usage: c.usage, Meters: c.meters, ServiceTier: req.ServiceTier,
-			Status: c.status, ErrorCode: req.ErrorCode, ResponseID: req.ResponseID, Traceparent: req.Traceparent, Tracestate: req.Tracestate,
+			Provider: s.call.Provider, Model: model, API: req.API, Usage: c.usage, Meters: c.meters,
+			ServiceTier: cmp.Or(c.tier, req.ServiceTier), Status: c.status, ErrorCode: req.ErrorCode, ResponseID: cmp.Or(req.ResponseID, c.responseID), Traceparent: req.Traceparent, Tracestate: req.Tracestate,
 		},
 	}
 	s.attribute(&ev)
@@ -188,6 +223,7 @@ func (s subject) attribute(ev *usageevent.Event) {
 func (c charge) fingerprint(req settleRequest, s subject) []byte {
 	ev := c.event(req, s, "", "", "", 0, time.Time{})
 	ev.Data.Reservation = nil
+	ev.Data.ServiceTier, ev.Data.ResponseID = req.ServiceTier, req.ResponseID
 	if req.Usage != nil {
 		ev.Data.Usage, ev.Data.Meters = req.Usage, nil
 	}

@@ -3,6 +3,7 @@ package admission
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -70,22 +71,41 @@ func TestChargeUnpricedKeepsTheHold(t *testing.T) {
 	}
 }
 
-// A raw object goes on as it came, a large one as the meters it has.
-func TestLargeUsageGoesOnAsMeters(t *testing.T) {
-	small := json.RawMessage(`{"prompt_tokens":1,"completion_tokens":2}`)
-	large := json.RawMessage(`{"choices":[{"message":{"content":"` + strings.Repeat("x", maxRawUsage) + `"}}],"usage":` + string(small) + `}`)
-	for _, raw := range []json.RawMessage{small, large} {
-		req := settleRequest{Usage: raw, API: "chat.completions"}
+// Goal: no prompt and no completion leaves with an event, and the event costs what was answered. Method: what is passed
+// on is read again, as the attributor reads it.
+func TestNoContentGoesOn(t *testing.T) {
+	const bare, text = `{"prompt_tokens":1,"completion_tokens":2}`, `"a secret answer"`
+	for name, c := range map[string]struct {
+		raw    string
+		meters bool
+	}{
+		"bare":         {bare, false},
+		"a response":   {`{"id":"c1","service_tier":"flex","choices":[{"message":{"content":` + text + `}}],"usage":` + bare + `}`, false},
+		"large":        {`{"id":"c1","service_tier":"flex","other":"` + strings.Repeat("x", maxRawUsage) + `","usage":` + bare + `}`, true},
+		"a stream":     {`{"stream":[{"id":"c1","choices":[{"delta":{"content":` + text + `}}],"usage":null},{"id":"c1","choices":[],"usage":` + bare + `}]}`, true},
+		"large, bare?": {`{"prompt_tokens":1,"completion_tokens":2,"text":` + text + `}`, false},
+	} {
+		req := settleRequest{Usage: json.RawMessage(c.raw), API: "chat.completions", ServiceTier: "priority"}
 		got, p := chargeFor(req, thirtyCents(), flatBook(), roomy())
 		if p != nil || got.raw.String() != "0.03" {
-			t.Fatalf("%+v, %v", got, p)
+			t.Fatalf("%s: %+v, %v", name, got, p)
 		}
 		ev := got.event(req, thirtyCents(), "id", usageevent.OutcomeSettled, "direct", got.own.Nanos, time.Unix(0, 0))
-		if isLarge := len(raw) > maxRawUsage; isLarge == (ev.Data.Usage != nil) || isLarge != (ev.Data.Meters != nil) {
-			t.Errorf("usage %d bytes: %d, %v", len(raw), len(ev.Data.Usage), ev.Data.Meters)
+		if encoded := usageevent.Encode(ev); bytes.Contains(encoded, []byte("secret")) || (ev.Data.Meters != nil) != c.meters || (ev.Data.Usage == nil) != c.meters {
+			t.Errorf("%s: %s", name, encoded)
 		}
-		if bytes.Contains(usageevent.Encode(ev), []byte("xxx")) {
-			t.Error("a completion went into the event")
+		want, err := usage.Normalise("openai", req.API, req.Usage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.meters {
+			if ev.Data.ResponseID != want.ResponseID || want.ServiceTier != "" && ev.Data.ServiceTier != want.ServiceTier {
+				t.Errorf("%s: lost what the object said: %+v", name, ev.Data)
+			}
+			continue
+		}
+		if again, err := usage.Normalise("openai", req.API, ev.Data.Usage); err != nil || !reflect.DeepEqual(again, want) {
+			t.Errorf("%s: reads %+v, want %+v, %v", name, again, want, err)
 		}
 	}
 }
