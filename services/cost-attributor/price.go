@@ -105,7 +105,7 @@ func read(v verified, f *ledger.Facts) (usage.Usage, error) {
 		return u, rejected(reasonNoUsage, "neither usage nor meters, and the status is not FAILED or PARTIAL")
 	}
 	// A bare usage object and meters say nothing about the tier; the sender may.
-	if u.ServiceTier == usage.TierStandard && d.ServiceTier != "" {
+	if u.ServiceTier == "" {
 		u.ServiceTier = d.ServiceTier
 	}
 	f.Flags, f.Meters, f.InputTokens, f.OutputTokens = u.Flags, u.Meters, u.InputTokens(), u.OutputTokens()
