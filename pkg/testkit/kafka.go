@@ -46,6 +46,13 @@ func KafkaServer(t testing.TB, c part.Config) *part.Part {
 // ApacheKafka runs Apache Kafka and returns its client URL and one part per node. nodes is 1 or 3.
 func ApacheKafka(t testing.TB, nodes int) (address string, parts []*part.Part) {
 	t.Helper()
+	parts = ApacheKafkaServer(t, part.Config{}, nodes)
+	return parts[0].Address, parts
+}
+
+// ApacheKafkaServer is ApacheKafka in a folder of the test's choice, for tests that start it again there.
+func ApacheKafkaServer(t testing.TB, c part.Config, nodes int) []*part.Part {
+	t.Helper()
 	i, ctx := Installer(t), startContext(t)
 	jars, err := i.Kafka(ctx)
 	if err != nil {
@@ -55,14 +62,14 @@ func ApacheKafka(t testing.TB, nodes int) (address string, parts []*part.Part) {
 	if err != nil {
 		t.Fatalf("testkit: %v", err)
 	}
-	parts, err = kafka.StartApache(ctx, kafka.ApacheConfig{Config: inTemp(t, part.Config{}), Java: java, Jars: jars, Nodes: nodes})
+	parts, err := kafka.StartApache(ctx, kafka.ApacheConfig{Config: inTemp(t, c), Java: java, Jars: jars, Nodes: nodes})
 	if err != nil {
 		t.Fatalf("testkit: %v", err)
 	}
 	for _, p := range parts {
 		stopAtEnd(t, p)
 	}
-	return parts[0].Address, parts
+	return parts
 }
 
 // inTemp gives a part a folder of the test's if it has none.

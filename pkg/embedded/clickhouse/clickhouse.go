@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -30,7 +31,7 @@ type Config struct {
 	// Library is the path of libchdb.so; Self the command that leads to embedded.PartCommand.
 	Library string
 	Self    []string
-	// Binary is a clickhouse program; if set, it is run instead of the library.
+	// Binary is a clickhouse program; if set, it is run instead of the library, unless the library made the data.
 	Binary string
 	// Password files, one line each. No file for default: no password. No file for finance: no such user.
 	DefaultPasswordFile, FinancePasswordFile string
@@ -66,11 +67,14 @@ func Start(ctx context.Context, c Config) (*part.Part, error) {
 }
 
 func (c Config) command() (part.Command, error) {
-	if c.Binary != "" {
+	byLibrary, byServer := isDir(filepath.Join(c.Dir, libraryData)), isDir(filepath.Join(c.Dir, serverData))
+	switch {
+	case byServer && c.Binary == "":
+		return part.Command{}, fmt.Errorf("start clickhouse: the data in %s were made by a clickhouse program, which is not on PATH any more", c.Dir)
+	case byServer || c.Binary != "" && !byLibrary:
 		return c.serverCommand()
-	}
-	if len(c.Self) == 0 {
-		return part.Command{}, errors.New("start clickhouse: no command for a part process")
+	case c.Library == "" || len(c.Self) == 0:
+		return part.Command{}, fmt.Errorf("start clickhouse in %s: libchdb.so or the command for a part process is missing", c.Dir)
 	}
 	args := append(append([]string{}, c.Self[1:]...), "clickhouse", "--dir", c.Dir, "--port", strconv.Itoa(c.Port), "--library", c.Library)
 	if c.DefaultPasswordFile != "" {
@@ -81,6 +85,17 @@ func (c Config) command() (part.Command, error) {
 	}
 	// The working folder is the data's: the engine resolves relative file names against it.
 	return part.Command{Kind: part.KindChdb, Path: c.Self[0], Args: args, Dir: c.Dir, LogFile: c.LogFile, Env: []string{"TZ=UTC"}}, nil
+}
+
+// libraryData and serverData are the folders of the two engines, which do not read each other's.
+const (
+	libraryData = "data"
+	serverData  = "server"
+)
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 func readPassword(file string) (string, error) {

@@ -40,7 +40,7 @@ func openEngine(libraryFile, dir string) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{lib: lib, path: filepath.Join(dir, "data"), spool: filepath.Join(dir, "spool"), slot: make(chan struct{}, 1)}
+	e := &engine{lib: lib, path: filepath.Join(dir, libraryData), spool: filepath.Join(dir, "spool"), slot: make(chan struct{}, 1)}
 	// Left-overs of a killed process were never acknowledged.
 	if err := os.RemoveAll(e.spool); err != nil {
 		return nil, fmt.Errorf("clickhouse spool: %w", err)

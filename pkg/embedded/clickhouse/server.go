@@ -85,7 +85,7 @@ func (c Config) serverCommand() (part.Command, error) {
 	}
 	in := func(name string) string { return filepath.Join(c.Dir, name) }
 	server := serverConfig{
-		Level: "warning", Console: true, Host: "127.0.0.1", HTTPPort: c.Port, Path: in("server") + "/", Tmp: in("tmp") + "/",
+		Level: "warning", Console: true, Host: "127.0.0.1", HTTPPort: c.Port, Path: in(serverData) + "/", Tmp: in("tmp") + "/",
 		UserFiles: in("user_files") + "/", Timezone: "UTC", Profile: "default", Database: "default",
 		UsersFile: in("users.xml"), AccessPath: in("access") + "/",
 	}

@@ -38,3 +38,27 @@ func TestServerConfiguration(t *testing.T) {
 		}
 	}
 }
+
+func TestEachEngineKeepsItsOwnData(t *testing.T) {
+	both := func(dir string) Config {
+		return Config{Config: part.Config{Dir: dir}, Binary: "/usr/bin/clickhouse", Library: "libchdb.so", Self: []string{"weir", "part"}}
+	}
+	for made, want := range map[string]string{libraryData: part.KindChdb, serverData: part.KindClickHouse, "neither": part.KindClickHouse} {
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, made), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if command, err := both(dir).command(); err != nil || command.Kind != want {
+			t.Errorf("data of %s: %s, %v; want %s", made, command.Kind, err, want)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, serverData), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := both(dir)
+	c.Binary = ""
+	if _, err := c.command(); err == nil {
+		t.Error("the library was started on the program's data")
+	}
+}

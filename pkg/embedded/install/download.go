@@ -29,21 +29,25 @@ const (
 	clickhouseMin = 24 // the first program version whose deduplication was made for what the sinks rely on
 )
 
-// Engine is how ClickHouse can be run here: one of the two is set.
+// Engine is how ClickHouse can be run here: at least one of the two is set.
 type Engine struct {
 	Binary  string // a clickhouse program
 	Library string // libchdb.so
 }
 
-// ClickHouse gives the clickhouse program on PATH if it is new enough (Debian's own is of 2018), else libchdb.so.
+// ClickHouse gives the clickhouse program on PATH if it is new enough (Debian's own is of 2018), else libchdb.so. A
+// library that is in the cache is given in any case: it may have made data that only it reads.
 func (i *Installer) ClickHouse(ctx context.Context) (Engine, error) {
-	if path, err := exec.LookPath("clickhouse"); err == nil {
-		if out, err := i.run(ctx, nil, path, "local", "--version"); err == nil && majorOf(out) >= clickhouseMin {
-			return Engine{Binary: path}, nil
-		}
-	}
 	name := "chdb-" + chdbVersion
 	library := filepath.Join(i.cache, name, chdbFile)
+	if path, err := exec.LookPath("clickhouse"); err == nil {
+		if out, err := i.run(ctx, nil, path, "local", "--version"); err == nil && majorOf(out) >= clickhouseMin {
+			if !exists(library) {
+				library = ""
+			}
+			return Engine{Binary: path, Library: library}, nil
+		}
+	}
 	err := i.exclusive(ctx, func() bool { return exists(library) }, func() error {
 		if err := supported("clickhouse"); err != nil {
 			return err

@@ -134,7 +134,7 @@ func TestAnOldClickHouseIsNotUsed(t *testing.T) {
 	}
 	for version, want := range map[string]Engine{
 		"ClickHouse local version 18.16.1.":                  {Library: library},
-		"ClickHouse local version 26.5.1.1 (official build)": {Binary: filepath.Join(bin, "clickhouse")},
+		"ClickHouse local version 26.5.1.1 (official build)": {Binary: filepath.Join(bin, "clickhouse"), Library: library},
 	} {
 		i := newInstaller(t, cache)
 		i.run = func(context.Context, []string, string, ...string) (string, error) { return version, nil }

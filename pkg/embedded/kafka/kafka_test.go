@@ -89,6 +89,18 @@ func TestKfakeKeepsTopicsAndOffsets(t *testing.T) {
 	}
 }
 
+func TestApacheKafkaKeepsTopicsAndOffsets(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	config := part.Config{Dir: t.TempDir()}
+	p := testkit.ApacheKafkaServer(t, config, 1)[0]
+	fill(ctx, t, p.Address, 1, 20)
+	if err := p.Stop(0); err != nil {
+		t.Fatal(err)
+	}
+	check(ctx, t, testkit.ApacheKafkaServer(t, config, 1)[0].Address, 20)
+}
+
 func TestApacheKafkaOutlivesOneOfThree(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
