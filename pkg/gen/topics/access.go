@@ -21,6 +21,6 @@ var Accesses = []Access{
 	{Service: "outbox-relay", Reads: []bus.Topic{}, Writes: []bus.Topic{UsageEvents}, Groups: []string{}},
 	{Service: "cost-attributor", Reads: []bus.Topic{CatalogPrices, CatalogTenants, ControlKeys, LedgerEntries, UsageEvents}, Writes: []bus.Topic{LedgerEntries, UsageDeadletter, UsageEvents}, Groups: []string{"weir.cost-attributor", "weir.ledger-sink"}},
 	{Service: "budget-aggregator", Reads: []bus.Topic{BudgetWindows, CatalogTenants, LedgerEntries}, Writes: []bus.Topic{BudgetWindows}, Groups: []string{"weir.budget-aggregator", "weir.window-sink"}},
-	{Service: "breaker", Reads: []bus.Topic{AdmissionDecisions, CatalogTenants, LedgerEntries}, Writes: []bus.Topic{ExecutionsRevoked, UsageEvents}, Groups: []string{"weir.breaker"}},
+	{Service: "breaker", Reads: []bus.Topic{AdmissionDecisions, CatalogTenants, ExecutionsRevoked, LedgerEntries}, Writes: []bus.Topic{ExecutionsRevoked, UsageEvents}, Groups: []string{"weir.breaker-decisions", "weir.breaker-journal"}},
 	{Service: "weir", Reads: []bus.Topic{AdmissionDecisions, BudgetWindows, CatalogApikeys, CatalogPrices, CatalogTenants, ControlKeys, ExecutionsRevoked, LedgerEntries, UsageDeadletter, UsageEvents}, Writes: []bus.Topic{CatalogApikeys, CatalogPrices, CatalogTenants, UsageEvents}, Groups: []string{}},
 }

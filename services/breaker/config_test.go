@@ -1,0 +1,61 @@
+package breaker_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weir-project/weir/pkg/config"
+	"github.com/weir-project/weir/services/breaker"
+)
+
+func load(args []string, env map[string]string) (int, bool, string, *breaker.Config) {
+	set := config.New("breaker", func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+	cfg := breaker.Define(set)
+	var out strings.Builder
+	code, run := set.Load(args, &out, &out)
+	return code, run, out.String(), cfg
+}
+
+// TestConfig: good ones are filled in from flags and environment, bad ones name the flag and never show a password.
+func TestConfig(t *testing.T) {
+	env := map[string]string{"BREAKER_KAFKA": "kafka://k:1", "BREAKER_HMAC_SECRET": "a-secret-of-at-least-thirty-two-bytes"}
+	_, run, out, cfg := load([]string{"-max-root-age", "2h"}, env)
+	if !run || cfg.MaxRootAge.Hours() != 2 || cfg.Secret.IsZero() || cfg.MaxExecutions != 1_000_000 {
+		t.Fatalf("%v %s %+v", run, out, cfg)
+	}
+	for name, args := range map[string][]string{
+		"-kafka": {"-kafka", "http://x"}, "-max-root-age": {"-max-root-age", "0s"}, "-max-executions": {"-max-executions", "0"},
+		"-session": {"-session", "1h"}, "-log-level": {"-log-level", "loud"},
+	} {
+		code, run, out, _ := load(append(args, "-check-config"), env)
+		if code != 2 || run || !strings.Contains(out, name) || strings.Contains(out, "thirty") {
+			t.Errorf("%s: %d %s", name, code, out)
+		}
+	}
+	if code, run, out, _ := load([]string{"-check-config"}, env); code != 0 || run || strings.Contains(out, "thirty") {
+		t.Errorf("check-config: %d %s", code, out)
+	}
+	if code, _, out, _ := load(nil, nil); code != 2 || !strings.Contains(out, "-hmac-secret-file") {
+		t.Errorf("nothing given: %d %s", code, out)
+	}
+}
+
+// TestHelp compares -help with the golden file that docs/reference/flags.md is made from.
+func TestHelp(t *testing.T) {
+	_, _, out, _ := load([]string{"-help"}, nil)
+	golden := filepath.Join("testdata", "help.txt")
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(golden, []byte(out), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out != string(want) {
+		t.Errorf("run with UPDATE_GOLDEN=1 if this is meant:\n%s", out)
+	}
+}
