@@ -12,7 +12,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/weir-project/weir/pkg/embedded/part"
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 	"github.com/weir-project/weir/pkg/migrate"
 	"github.com/weir-project/weir/pkg/testkit"
@@ -21,7 +20,7 @@ import (
 // open migrates a database of the test's own.
 func open(t *testing.T) *Client {
 	t.Helper()
-	c, err := Open(testkit.ClickHouseServer(t, part.Config{}).Address)
+	c, err := Open(testkit.ClickHouse(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +117,7 @@ func TestWindows(t *testing.T) {
 }
 
 func TestProbeRefuses(t *testing.T) {
-	c, err := Open(testkit.ClickHouseServer(t, part.Config{}).Address)
+	c, err := Open(testkit.ClickHouse(t))
 	if err != nil {
 		t.Fatal(err)
 	}
