@@ -132,7 +132,8 @@ func (s *Service) newJWT() (*identity.JWTVerifier, error) {
 	}
 	cfg := s.cfg.JWT
 	cfg.MapTenant = s.tenantOfClaim
-	v, err := identity.NewJWTVerifier(cfg, identity.NewJWKS(s.cfg.JWKSURL, nil))
+	s.jwks = identity.NewJWKS(s.cfg.JWKSURL, nil)
+	v, err := identity.NewJWTVerifier(cfg, s.jwks)
 	if err != nil {
 		return nil, errors.Join(errors.New("admission: JWT"), err)
 	}

@@ -3,10 +3,15 @@
 package admission
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -416,4 +421,55 @@ func TestIdentity(t *testing.T) {
 	// A tenant in the body is a field that is unknown.
 	status, out := r.reserve("acme", "r", 1, object{"tenant_id": "beta"})
 	w.want("tenant in the body", status, out, 400, "code", "invalid_argument", "field", "tenant_id")
+}
+
+// Goal: a caller's JWT works end to end, and an identity provider that is away is a 503.
+func TestJWT(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b64 := base64.RawURLEncoding.EncodeToString
+	var down atomic.Bool
+	issuer := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		if down.Load() {
+			rw.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		fmt.Fprintf(rw, `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k1","use":"sig","x":"%s"}]}`, b64(public))
+	}))
+	t.Cleanup(issuer.Close)
+	token := func(claims string) string {
+		unsigned := b64([]byte(`{"alg":"EdDSA","kid":"k1"}`)) + "." + b64([]byte(claims))
+		return unsigned + "." + b64(ed25519.Sign(private, []byte(unsigned)))
+	}
+	exp := time.Now().Add(time.Hour).Unix()
+	mapped := contract()
+	mapped.Identities = []string{"jwt:org-7"}
+	w := newWorld(t, map[string]tenant.Contract{"acme": contract(), "beta": mapped})
+	down.Store(true)
+	r := w.start(func(c *Config) {
+		c.JWKSURL, c.JWT = issuer.URL, identity.JWTConfig{Issuer: "idp", Audience: "weir", TenantClaim: "tenant"}
+	})
+	good := token(fmt.Sprintf(`{"iss":"idp","aud":"weir","sub":"s","tenant":"acme","exp":%d}`, exp))
+	status, out, _ := r.do("GET", "/v1/budget", good, nil)
+	w.want("the provider is away", status, out, 503, "code", "budget_store_unavailable")
+	status, out, _ = r.do("GET", "/v1/budget", w.keys["acme"], nil)
+	w.want("API keys go on", status, out, 200)
+	down.Store(false)
+	w.must(r.svc.jwks.Refresh(t.Context(), time.Now()))
+	for claims, want := range map[string]string{
+		`{"iss":"idp","aud":"weir","sub":"s","tenant":"acme","exp":%d}`:              "200 acme",
+		`{"iss":"idp","aud":"weir","sub":"s","tenant":"org-7","exp":%d}`:             "200 beta",
+		`{"iss":"idp","aud":"weir","sub":"s","tenant":["beta","acme"],"exp":%d}`:     "200 beta",
+		`{"iss":"idp","aud":"weir","sub":"s","tenant":"nobody","exp":%d}`:            "401 <nil>",
+		`{"iss":"idp","aud":"weir","sub":"s","exp":%d}`:                              "401 <nil>",
+		`{"iss":"idp","aud":"other","sub":"s","tenant":"acme","exp":%d}`:             "401 <nil>",
+		`{"iss":"idp","aud":"weir","sub":"s","tenant":"acme","exp":1,"was":"%[1]d"}`: "401 <nil>",
+	} {
+		status, out, _ := r.do("GET", "/v1/budget", token(fmt.Sprintf(claims, exp)), nil)
+		if got := fmt.Sprint(status, " ", out["tenant_id"]); got != want {
+			t.Errorf("%s: %s, want %s: %v", claims, got, want, out)
+		}
+	}
 }

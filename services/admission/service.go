@@ -48,7 +48,8 @@ type Service struct {
 	rows     *pgstore.Store
 
 	catalogs  *catalogs
-	jwt       *identity.JWTVerifier
+	jwt       *identity.JWTVerifier // nil: API keys only
+	jwks      *identity.JWKS
 	epochs    epochs
 	decisions *decisions
 	journal   *bus.Consumer
