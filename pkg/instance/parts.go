@@ -4,8 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"net/url"
+	"os"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/weir-project/weir/pkg/embedded/clickhouse"
 	"github.com/weir-project/weir/pkg/embedded/install"
@@ -24,17 +29,20 @@ func defaultPort(name string) int {
 
 // upParts keeps what runs, remembers what is the user's own, and starts the rest side by side.
 func (c Config) upParts(ctx context.Context, s *State) error {
-	before := *s
-	s.Parts = nil
 	var missing []string
 	for _, name := range PartNames() {
-		old, known := before.Part(name)
+		old, known := s.Part(name)
 		switch own := c.External[name]; {
+		case own != "" && known && old.Ours():
+			return fmt.Errorf("%w: this folder has its own %s, with data; give another --dir, or leave --%s out", ErrMisuse, name, name)
 		case own != "":
-			s.Parts = append(s.Parts, Part{name, part.Part{Kind: KindExternal, Address: own}})
-		case known && (!old.Ours() || old.Alive()):
-			s.Parts = append(s.Parts, old)
-		default:
+			s.setPart(Part{name, part.Part{Kind: KindExternal, Address: own}})
+		case !known:
+			missing = append(missing, name)
+		case old.Ours() && !old.Alive():
+			if err := c.Dir.checkData(name); err != nil {
+				return err
+			}
 			missing = append(missing, name)
 		}
 	}
@@ -45,28 +53,46 @@ func (c Config) upParts(ctx context.Context, s *State) error {
 	if err != nil {
 		return err
 	}
-	starts := map[string]func() (*part.Part, error){}
+	starts := map[string]start{}
 	taken := map[int]bool{}
 	for _, name := range missing {
-		old, _ := before.Part(name)
-		port, err := freePort(lastPort(old, defaultPort(name)), taken)
+		old, _ := s.Part(name)
+		port, err := freePort(lastPort(old.Address, defaultPort(name)), taken)
 		if err != nil {
 			return err
 		}
-		if starts[name], err = c.preparePart(ctx, bring, name, old.Kind, port); err != nil {
+		run, err := c.preparePart(ctx, bring, name, old.Kind)
+		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
+		starts[name] = start{port, run}
 	}
-	err = c.startAll(s, starts)
-	order(s.Parts)
-	if saveErr := c.Dir.Save(*s); saveErr != nil {
-		return saveErr
-	}
-	return err
+	return c.startAll(s, starts)
 }
 
-// startAll starts parts side by side; what came up is in s even where another did not.
-func (c Config) startAll(s *State, starts map[string]func() (*part.Part, error)) error {
+// checkData refuses a part whose data were removed while it was down. Started without them, it would look like a new one
+// and the others would contradict it: a fresh budget, a journal that begins again, a ledger with a hole.
+func (d Dir) checkData(name string) error {
+	entries, err := os.ReadDir(d.Data(name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("data of %s: %w", name, err)
+	}
+	if len(entries) == 0 {
+		return fmt.Errorf("%w: the data of %s are gone from %s, while other parts of this instance remember what was there; "+
+			"restore them, or begin afresh in another --dir", ErrLost, name, d.Data(name))
+	}
+	return nil
+}
+
+// start is how a part is started on a port; 0 picks one.
+type start struct {
+	port int
+	run  func(port int) (*part.Part, error)
+}
+
+// startAll starts parts side by side. Each that came up is remembered at once, also where another did not; of one that
+// did not, what was known before stays: its kind and port.
+func (c Config) startAll(s *State, starts map[string]start) error {
 	type result struct {
 		name string
 		p    *part.Part
@@ -74,20 +100,27 @@ func (c Config) startAll(s *State, starts map[string]func() (*part.Part, error))
 	}
 	results := make(chan result, len(starts))
 	for name, start := range starts {
-		c.Say("starting %s", name)
 		go func() {
-			p, err := start()
+			p, err := start.run(start.port)
+			if err != nil && portTaken(start.port) {
+				// Somebody took it since we looked, e.g. another instance that starts at the same time.
+				c.Say("%s: port %d was taken meanwhile; trying another", name, start.port)
+				p, err = start.run(0)
+			}
 			results <- result{name, p, err}
 		}()
 	}
-	var err error
+	c.Say("starting %s", strings.Join(slices.Sorted(maps.Keys(starts)), ", "))
+	err := c.Dir.Save(*s)
 	for range starts {
 		r := <-results
 		if r.err != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", r.name, r.err))
 			continue
 		}
-		s.Parts = append(s.Parts, Part{r.name, *r.p})
+		c.Say("%s runs at %s", r.name, maskAddress(r.p.Address))
+		s.setPart(Part{r.name, *r.p})
+		err = errors.Join(err, c.Dir.Save(*s))
 	}
 	return err
 }
@@ -100,40 +133,48 @@ func (c Config) apache(oldKind string) bool {
 
 // preparePart brings what a part lacks, one after the other so that a person sees one download at a time, and returns
 // what starts it. A part that was prepared but never started leaves nothing behind.
-func (c Config) preparePart(ctx context.Context, bring *install.Installer, name, oldKind string, port int) (func() (*part.Part, error), error) {
-	cfg := part.Config{Dir: c.Dir.Data(name), Port: port, LogFile: c.Dir.Log(name)}
+func (c Config) preparePart(ctx context.Context, bring *install.Installer, name, oldKind string) (func(port int) (*part.Part, error), error) {
+	at := func(port int) part.Config {
+		return part.Config{Dir: c.Dir.Data(name), Port: port, LogFile: c.Dir.Log(name)}
+	}
 	self := []string{c.Self, "part"}
 	switch name {
 	case "kafka":
 		if c.apache(oldKind) {
-			return c.prepareApache(ctx, bring, cfg)
+			return c.prepareApache(ctx, bring, at)
 		}
-		return func() (*part.Part, error) { return kafka.Start(ctx, kafka.Config{Config: cfg, Self: self}) }, nil
+		return func(port int) (*part.Part, error) {
+			return kafka.Start(ctx, kafka.Config{Config: at(port), Self: self})
+		}, nil
 	case "redis":
 		binary, err := bring.Redis(ctx)
-		return func() (*part.Part, error) { return redis.Start(ctx, redis.Config{Config: cfg, Binary: binary}) }, err
+		return func(port int) (*part.Part, error) {
+			return redis.Start(ctx, redis.Config{Config: at(port), Binary: binary})
+		}, err
 	case "postgres":
-		bin, err := bring.Postgres(ctx, postgres.DataMajor(cfg.Dir))
-		return func() (*part.Part, error) { return postgres.Start(ctx, postgres.Config{Config: cfg, BinDir: bin}) }, err
+		bin, err := bring.Postgres(ctx, postgres.DataMajor(c.Dir.Data(name)))
+		return func(port int) (*part.Part, error) {
+			return postgres.Start(ctx, postgres.Config{Config: at(port), BinDir: bin})
+		}, err
 	default:
 		engine, err := bring.ClickHouse(ctx)
-		return func() (*part.Part, error) {
+		return func(port int) (*part.Part, error) {
 			return clickhouse.Start(ctx, clickhouse.Config{
-				Config: cfg, Self: self, Library: engine.Library, Binary: engine.Binary,
+				Config: at(port), Self: self, Library: engine.Library, Binary: engine.Binary,
 				DefaultPasswordFile: c.Dir.Secret(SecretDefault), FinancePasswordFile: c.Dir.Secret(SecretFinance),
 			})
 		}, err
 	}
 }
 
-func (c Config) prepareApache(ctx context.Context, bring *install.Installer, cfg part.Config) (func() (*part.Part, error), error) {
+func (c Config) prepareApache(ctx context.Context, bring *install.Installer, at func(port int) part.Config) (func(port int) (*part.Part, error), error) {
 	java, err := bring.Java(ctx)
 	if err != nil {
 		return nil, err
 	}
 	jars, err := bring.Kafka(ctx)
-	return func() (*part.Part, error) {
-		nodes, err := kafka.StartApache(ctx, kafka.ApacheConfig{Config: cfg, Java: java, Jars: jars})
+	return func(port int) (*part.Part, error) {
+		nodes, err := kafka.StartApache(ctx, kafka.ApacheConfig{Config: at(port), Java: java, Jars: jars})
 		if err != nil {
 			return nil, err
 		}
@@ -141,22 +182,9 @@ func (c Config) prepareApache(ctx context.Context, bring *install.Installer, cfg
 	}, err
 }
 
-// order sorts parts as `weir status` lists them.
-func order(parts []Part) {
-	rank := map[string]int{}
-	for i, name := range PartNames() {
-		rank[name] = i
-	}
-	for i := range parts {
-		for j := i; j > 0 && rank[parts[j].Name] < rank[parts[j-1].Name]; j-- {
-			parts[j], parts[j-1] = parts[j-1], parts[j]
-		}
-	}
-}
-
-// lastPort is the port that a part had before, so that addresses survive a restart.
-func lastPort(p Part, otherwise int) int {
-	if u, err := url.Parse(p.Address); err == nil {
+// lastPort is the port that a process had before, so that addresses survive a restart.
+func lastPort(address string, otherwise int) int {
+	if u, err := url.Parse(address); err == nil {
 		if port, err := strconv.Atoi(u.Port()); err == nil {
 			return port
 		}

@@ -35,3 +35,13 @@ func freePort(want int, taken map[int]bool) (int, error) {
 	}
 	return 0, fmt.Errorf("no free port on 127.0.0.1 (wanted %d)", want)
 }
+
+// portTaken reports whether something listens on a port of 127.0.0.1.
+func portTaken(port int) bool {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return true
+	}
+	_ = l.Close() // it was only a question
+	return false
+}

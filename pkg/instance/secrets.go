@@ -39,7 +39,7 @@ func (d Dir) ensureSecrets() error {
 		if err != nil {
 			return fmt.Errorf("make secret %s: %w", name, err)
 		}
-		if err := os.WriteFile(d.Secret(name), b, 0o600); err != nil {
+		if err := replaceFile(d.Secret(name), b); err != nil {
 			return fmt.Errorf("secret %s: %w", name, err)
 		}
 	}

@@ -2,11 +2,14 @@ package instance
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"time"
@@ -19,38 +22,60 @@ func Programs() []string {
 	return []string{"breaker", "budget-aggregator", "cost-attributor", "outbox-relay", "admission"}
 }
 
-// serviceArgs are the flags of one program: addresses of the parts, secrets by file.
-func (d Dir) serviceArgs(program string, s State, listen string) []string {
-	addr := func(part string) string { p, _ := s.Part(part); return p.Address }
-	args := []string{"-http", listen, "-kafka", addr("kafka")}
+// uses are the parts that a program talks to, and its further flags; %s is the folder of the secrets.
+func uses(program string) (parts, flags []string) {
+	const hmac = "-hmac-secret-file=%s/" + SecretHMAC
 	switch program {
 	case "admission":
-		args = append(args, "-redis", addr("redis"), "-postgres", addr("postgres"),
-			"-hmac-secret-file", d.Secret(SecretHMAC), "-token-key-file", d.Secret(SecretToken))
+		return []string{"kafka", "redis", "postgres"}, []string{hmac, "-token-key-file=%s/" + SecretToken}
 	case "outbox-relay":
-		args = append(args, "-postgres", addr("postgres"))
+		return []string{"kafka", "postgres"}, nil
 	case "cost-attributor":
-		args = append(args, "-clickhouse", addr("clickhouse"), "-hmac-secret-file", d.Secret(SecretHMAC), "-trust-topic")
+		return []string{"kafka", "clickhouse"}, []string{hmac, "-trust-topic"}
 	case "budget-aggregator":
-		args = append(args, "-clickhouse", addr("clickhouse"))
-	case "breaker":
-		args = append(args, "-hmac-secret-file", d.Secret(SecretHMAC))
+		return []string{"kafka", "clickhouse"}, nil
+	default:
+		return []string{"kafka"}, []string{hmac}
 	}
-	return args
 }
 
-// startService starts one copy and remembers it in s.
-func (d Dir) startService(s *State, bin, program, name string, port int) error {
-	listen := fmt.Sprintf("127.0.0.1:%d", port)
-	p, err := part.Spawn(part.Command{
-		Kind: program, Address: "http://" + listen, Path: filepath.Join(bin, program),
-		Args: d.serviceArgs(program, *s, listen), LogFile: d.Log(name),
-	})
-	if err != nil {
-		return err
+// serviceCommand is how one copy of a program is run. Secrets go by file; an address that holds a password goes by the
+// environment, which other users of the machine cannot read, unlike the command line.
+func (d Dir) serviceCommand(bin, program, name, listen string, s State) part.Command {
+	parts, flags := uses(program)
+	c := part.Command{
+		Kind: program, Address: "http://" + listen, Path: filepath.Join(bin, program), LogFile: d.Log(name), Args: []string{"-http=" + listen},
 	}
-	s.Services = append(s.Services, Service{Name: name, Program: program, Part: *p})
-	return nil
+	for _, p := range parts {
+		known, _ := s.Part(p)
+		if u, err := url.Parse(known.Address); err == nil && u.User != nil {
+			variable := strings.ToUpper(strings.ReplaceAll(program, "-", "_")) + "_" + strings.ToUpper(p)
+			c.Env = append(c.Env, variable+"="+known.Address)
+			continue
+		}
+		c.Args = append(c.Args, "-"+p+"="+known.Address)
+	}
+	for _, f := range flags {
+		c.Args = append(c.Args, strings.Replace(f, "%s", d.file("secrets"), 1))
+	}
+	return c
+}
+
+// settings identifies what a copy was told at its start, apart from its own address.
+func settings(c part.Command) string {
+	sum := sha256.Sum256([]byte(strings.Join(append(c.Args[1:], c.Env...), "\x00")))
+	return hex.EncodeToString(sum[:8])
+}
+
+// startService starts one copy.
+func (d Dir) startService(bin, program, name string, port int, s State) (Service, error) {
+	listen := fmt.Sprintf("127.0.0.1:%d", port)
+	c := d.serviceCommand(bin, program, name, listen, s)
+	p, err := part.Spawn(c)
+	if err != nil {
+		return Service{}, err
+	}
+	return Service{Name: name, Program: program, Settings: settings(c), Part: *p}, nil
 }
 
 // Readiness asks a service's /readyz: nil when ready, else what it says is missing.
@@ -100,6 +125,14 @@ func (v Service) get(ctx context.Context, path string) ([]byte, int, error) {
 	return body, resp.StatusCode, nil
 }
 
+// ended says that a service ended while it was starting.
+type ended struct{ Service }
+
+// Error shows why, as far as its log knows.
+func (e ended) Error() string {
+	return fmt.Sprintf("%s ended while starting; the end of its log %s:\n%s", e.Name, e.LogFile, part.Tail(e.LogFile, 12))
+}
+
 // waitReady waits until every service is ready, and fails at once when one of them ends.
 func waitReady(ctx context.Context, services []Service, progress func(ready, of int)) error {
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -108,7 +141,7 @@ func waitReady(ctx context.Context, services []Service, progress func(ready, of 
 		ready, reasons := 0, []error(nil)
 		for _, v := range services {
 			if !v.Alive() {
-				return fmt.Errorf("%s ended while starting; the end of its log %s:\n%s", v.Name, v.LogFile, part.Tail(v.LogFile, 12))
+				return ended{v}
 			}
 			if err := v.Readiness(ctx); err != nil {
 				reasons = append(reasons, err)

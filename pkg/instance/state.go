@@ -9,12 +9,14 @@
 package instance
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/weir-project/weir/pkg/embedded/part"
@@ -36,6 +38,8 @@ func (p Part) Ours() bool { return p.Kind != KindExternal }
 type Service struct {
 	Name    string `json:"name"`
 	Program string `json:"program"`
+	// Settings identifies what it was told at its start; a part that moved means another value, and a restart.
+	Settings string `json:"settings"`
 	part.Part
 }
 
@@ -66,8 +70,23 @@ func (s State) Service(program string) (Service, bool) {
 	return Service{}, false
 }
 
+// setPart puts a part in the place of the one of its name, in the order of PartNames.
+func (s *State) setPart(p Part) {
+	s.Parts = slices.DeleteFunc(slices.Clone(s.Parts), func(o Part) bool { return o.Name == p.Name })
+	s.Parts = append(s.Parts, p)
+	slices.SortFunc(s.Parts, func(a, b Part) int {
+		return cmp.Compare(slices.Index(PartNames(), a.Name), slices.Index(PartNames(), b.Name))
+	})
+}
+
+// setService puts a copy in the place of the one of its name.
+func (s *State) setService(v Service) {
+	s.Services = slices.DeleteFunc(slices.Clone(s.Services), func(o Service) bool { return o.Name == v.Name })
+	s.Services = append(s.Services, v)
+}
+
 // ErrNone says that there is no instance in the folder.
-var ErrNone = errors.New("no instance here: run `weir up` first")
+var ErrNone = errors.New("run `weir up` first, or give its folder by --dir")
 
 // Dir is an instance's folder.
 type Dir string
@@ -89,7 +108,7 @@ func (d Dir) Data(part string) string { return d.file("data", part) }
 func (d Dir) Load() (State, error) {
 	b, err := os.ReadFile(d.file("instance.json"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return State{}, ErrNone
+		return State{}, fmt.Errorf("no instance in %s: %w", d, ErrNone)
 	}
 	if err != nil {
 		return State{}, fmt.Errorf("read instance: %w", err)
@@ -108,14 +127,19 @@ func (d Dir) Save(s State) error {
 	if err != nil {
 		return fmt.Errorf("save instance: %w", err)
 	}
-	tmp := d.file("instance.json.tmp")
-	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
-		return fmt.Errorf("save instance: %w", err)
-	}
-	if err := os.Rename(tmp, d.file("instance.json")); err != nil {
+	if err := replaceFile(d.file("instance.json"), append(b, '\n')); err != nil {
 		return fmt.Errorf("save instance: %w", err)
 	}
 	return nil
+}
+
+// replaceFile writes a file that only its owner can read, in one step.
+func replaceFile(path string, content []byte) error {
+	tmp := path + ".tmp"
+	if err := os.WriteFile(tmp, content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
 }
 
 // Lock keeps a second `up` or `down` on the same folder out until the returned function is called.

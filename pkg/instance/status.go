@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // PartStatus is one part as `weir status --json` shows it; PID is nil for a part that is not ours.
@@ -20,7 +21,7 @@ type PartStatus struct {
 // ServiceStatus is one process of a service.
 type ServiceStatus struct {
 	Name    string `json:"name"`
-	State   string `json:"state"` // ready, starting, stopped
+	State   string `json:"state"` // ready, not ready, stopped
 	PID     *int   `json:"pid"`
 	Address string `json:"address"`
 	Reason  string `json:"reason,omitempty"`
@@ -34,6 +35,9 @@ type Status struct {
 
 // Healthy reports whether every part runs and every service is ready.
 func (s Status) Healthy() bool {
+	if len(s.Parts) < len(PartNames()) || len(s.Services) < len(Programs()) {
+		return false // `weir up` did not get that far
+	}
 	for _, p := range s.Parts {
 		if p.State == "stopped" {
 			return false
@@ -53,7 +57,7 @@ func (d Dir) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	out := Status{Services: []ServiceStatus{}, Parts: []PartStatus{}}
+	out := Status{Parts: []PartStatus{}}
 	for _, p := range s.Parts {
 		st := PartStatus{Name: p.Name, Kind: p.Kind, State: "external", Address: maskAddress(p.Address)}
 		if p.Ours() {
@@ -64,17 +68,25 @@ func (d Dir) Status(ctx context.Context) (Status, error) {
 		}
 		out.Parts = append(out.Parts, st)
 	}
-	for _, v := range s.Services {
-		st := ServiceStatus{Name: v.Name, State: "stopped", Address: v.Address}
-		if v.Alive() {
-			st.State, st.PID = "ready", &v.PID
-			if err := v.Readiness(ctx); err != nil {
-				st.State, st.Reason = "starting", err.Error()
-			}
-		}
-		out.Services = append(out.Services, st)
+	out.Services = make([]ServiceStatus, len(s.Services))
+	var asking sync.WaitGroup
+	for i, v := range s.Services {
+		asking.Go(func() { out.Services[i] = v.status(ctx) }) // side by side: a hung one takes two seconds
 	}
+	asking.Wait()
 	return out, nil
+}
+
+func (v Service) status(ctx context.Context) ServiceStatus {
+	st := ServiceStatus{Name: v.Name, State: "stopped", Address: v.Address}
+	if !v.Alive() {
+		return st
+	}
+	st.State, st.PID = "ready", &v.PID
+	if err := v.Readiness(ctx); err != nil {
+		st.State, st.Reason = "not ready", err.Error()
+	}
+	return st
 }
 
 // maskAddress hides the password of a URL.

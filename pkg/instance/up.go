@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/weir-project/weir/pkg/embedded/install"
 )
+
+// MaxReplicas bounds the copies of one service on one machine.
+const MaxReplicas = 20
 
 // readyWithin bounds how long the services may take to become ready: a start from a long journal included.
 const readyWithin = 3 * time.Minute
@@ -33,20 +37,23 @@ type Config struct {
 	Reporter install.Reporter
 }
 
+// ErrMisuse says that what was asked for cannot be meant.
+var ErrMisuse = errors.New("used wrongly")
+
 // ErrLost says that a part's data are gone while another part remembers them.
 var ErrLost = errors.New("data lost")
 
 // Up starts what is not running, and returns when everything is ready. It is idempotent: what runs is left alone.
 // On an error what it started stays up and is remembered, so that `weir down` ends it.
 func Up(ctx context.Context, c Config) (State, error) {
+	if err := c.checkPrograms(); err != nil { // before the lock, which makes the folder
+		return State{}, err
+	}
 	unlock, err := c.Dir.Lock()
 	if err != nil {
 		return State{}, err
 	}
 	defer unlock()
-	if err := c.checkPrograms(); err != nil {
-		return State{}, err
-	}
 	s, err := c.Dir.Load()
 	if err != nil && !errors.Is(err, ErrNone) {
 		return State{}, err
@@ -61,19 +68,26 @@ func Up(ctx context.Context, c Config) (State, error) {
 	if err := c.initialise(ctx, s); err != nil {
 		return s, err
 	}
-	if err := c.upServices(&s); err != nil {
-		return s, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	last := -1
-	err = waitReady(ctx, s.Services, func(ready, of int) {
-		if ready != last {
-			c.Say("services ready: %d of %d", ready, of)
-			last = ready
+	for tries := 1; ; tries++ {
+		if err := c.upServices(&s); err != nil {
+			return s, err
 		}
-	})
-	return s, err
+		err := waitReady(ctx, s.Services, func(ready, of int) {
+			if ready != last {
+				c.Say("services ready: %d of %d", ready, of)
+				last = ready
+			}
+		})
+		var e ended
+		if tries < 3 && errors.As(err, &e) && portTaken(lastPort(e.Address, 0)) {
+			c.Say("%s: its port was taken meanwhile; trying another", e.Name)
+			continue
+		}
+		return s, err
+	}
 }
 
 // checkPrograms finds a missing build before anything is started.
@@ -82,60 +96,109 @@ func (c Config) checkPrograms() error {
 	for _, program := range Programs() {
 		known[program] = true
 		if _, err := os.Stat(filepath.Join(c.Bin, program)); err != nil {
-			return fmt.Errorf("program %s is not beside weir (run `make build`): %w", program, err)
+			return fmt.Errorf("%w: program %s is not in %s (run `make build`)", ErrMisuse, program, c.Bin)
 		}
 	}
 	for program, n := range c.Replicas {
-		if !known[program] || n < 1 || n > 20 {
-			return fmt.Errorf("replicas %s=%d: a service's name and 1 to 20", program, n)
+		if !known[program] || n < 1 || n > MaxReplicas {
+			return fmt.Errorf("%w: replicas %s=%d: a service's name and 1 to %d", ErrMisuse, program, n, MaxReplicas)
 		}
 	}
 	return nil
 }
 
-// upServices starts the copies that do not run, on the ports they had before.
-func (c Config) upServices(s *State) error {
-	before := s.Services
-	s.Services = nil
-	taken := map[int]bool{}
+// copyOf is one copy of a program that is to run.
+type copyOf struct {
+	program, name string
+	port          int // the one it has by default
+}
+
+// copies lists what is to run, in the order of Programs.
+func (c Config) copies(before []Service) []copyOf {
+	var all []copyOf
 	for i, program := range Programs() {
-		replicas, base := max(1, c.Replicas[program]), PortService+10*i
+		replicas, base := c.replicas(program, before), PortService+10*i
 		if program == "admission" {
 			base = PortAdmission
 		}
-		for n := 1; n <= replicas; n++ {
+		for n := range replicas {
 			name := program
 			if replicas > 1 {
-				name = fmt.Sprintf("%s-%d", program, n)
+				name = fmt.Sprintf("%s-%d", program, n+1)
 			}
-			if old, ok := find(before, name); ok && old.Alive() {
-				s.Services = append(s.Services, old)
+			all = append(all, copyOf{program, name, base + n})
+		}
+	}
+	return all
+}
+
+// replicas is how many copies are to run: as asked for, else as many as before.
+func (c Config) replicas(program string, before []Service) int {
+	if n := c.Replicas[program]; n > 0 {
+		return n
+	}
+	n := 0
+	for _, v := range before {
+		if v.Program == program {
+			n++
+		}
+	}
+	return max(1, n)
+}
+
+// upServices ends the copies that are no longer named, and starts those that do not run or whose parts have moved, on
+// the ports they had before. Whatever happens on the way, what runs stands in instance.json.
+func (c Config) upServices(s *State) error {
+	wanted := c.copies(s.Services)
+	if err := c.retire(s, wanted); err != nil {
+		return err
+	}
+	taken := map[int]bool{}
+	for _, w := range wanted {
+		old, known := find(s.Services, w.name)
+		if known && old.Alive() {
+			if old.Settings == settings(c.Dir.serviceCommand(c.Bin, w.program, w.name, "", *s)) {
 				continue
 			}
-			port, err := freePort(base+n-1, taken)
-			if err != nil {
-				return err
-			}
-			if err := c.Dir.startService(s, c.Bin, program, name, port); err != nil {
-				return err
-			}
-			if err := c.Dir.Save(*s); err != nil {
+			c.Say("restarting %s: a part has moved", w.name)
+			if err := old.Stop(serviceGrace); err != nil {
 				return err
 			}
 		}
+		port, err := freePort(lastPort(old.Address, w.port), taken)
+		if err != nil {
+			return err
+		}
+		started, err := c.Dir.startService(c.Bin, w.program, w.name, port, *s)
+		if err != nil {
+			return err
+		}
+		s.setService(started)
+		if err := c.Dir.Save(*s); err != nil {
+			return err
+		}
 	}
-	return c.retire(before, s)
+	ordered := make([]Service, len(wanted))
+	for i, w := range wanted {
+		ordered[i], _ = find(s.Services, w.name)
+	}
+	s.Services = ordered
+	return c.Dir.Save(*s)
 }
 
 // retire stops copies that the new number of replicas no longer names.
-func (c Config) retire(before []Service, s *State) error {
-	for _, old := range before {
-		if _, still := find(s.Services, old.Name); !still {
-			if err := old.Stop(0); err != nil {
-				return err
-			}
+func (c Config) retire(s *State, wanted []copyOf) error {
+	var keep []Service
+	for _, old := range s.Services {
+		if slices.ContainsFunc(wanted, func(w copyOf) bool { return w.name == old.Name }) {
+			keep = append(keep, old)
+			continue
+		}
+		if err := old.Stop(serviceGrace); err != nil {
+			return err
 		}
 	}
+	s.Services = keep
 	return c.Dir.Save(*s)
 }
 
@@ -151,6 +214,9 @@ func find(services []Service, name string) (Service, bool) {
 // Down stops the services, then the parts, and keeps all data. Everything is asked to end at once within its group,
 // so that one hung process costs its own grace and no more.
 func (d Dir) Down(say func(format string, args ...any)) error {
+	if _, err := d.Load(); err != nil { // before the lock, which would make the folder
+		return err
+	}
 	unlock, err := d.Lock()
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -45,7 +46,7 @@ func Parse(data []byte) (File, error) {
 		if errors.Is(err, io.EOF) {
 			return File{}, errors.New("tenants file is empty: it needs `tenants:`")
 		}
-		return File{}, fmt.Errorf("tenants file: %w", err)
+		return File{}, explain(err)
 	}
 	if err := dec.Decode(new(any)); !errors.Is(err, io.EOF) {
 		return File{}, errors.New("tenants file: one YAML document only")
@@ -74,7 +75,7 @@ func (raw fileYAML) resolve() (File, error) {
 		if name := t.Plan.text; name != "" {
 			p, ok := raw.Plans[name]
 			if !ok {
-				errs = append(errs, fmt.Errorf("%s: plan %q is not in the file", where, name))
+				errs = append(errs, fmt.Errorf("%s: plan %q is not under plans: (%s)", where, name, strings.Join(slices.Sorted(maps.Keys(raw.Plans)), ", ")))
 				continue
 			}
 			plan = p
@@ -85,13 +86,15 @@ func (raw fileYAML) resolve() (File, error) {
 			err = c.Validate()
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", where, err))
+			for _, one := range split(err) {
+				errs = append(errs, fmt.Errorf("%s: %w", where, one))
+			}
 			continue
 		}
 		out.Contracts[t.ID.text] = c
 	}
-	if err := errors.Join(errs...); err != nil {
-		return File{}, fmt.Errorf("tenants file: %w", err)
+	if len(errs) > 0 {
+		return File{}, list(errs)
 	}
 	return out, nil
 }

@@ -16,9 +16,10 @@ import (
 // appliedWithin is how long tenants, keys and prices wait for the running services to have applied a change.
 const appliedWithin = 15 * time.Second
 
-// address is where a part is: WEIR_KAFKA, WEIR_CLICKHOUSE, … or what the instance in --dir remembers.
+// address is where a part is: WEIR_KAFKA, WEIR_CLICKHOUSE, … or what the instance in --dir remembers. A --dir that was
+// given goes first: a shell that holds the exports of one instance must not write into it under another's name.
 func (a *app) address(part, env string) (string, error) {
-	if v := os.Getenv(env); v != "" {
+	if v := os.Getenv(env); v != "" && !a.dirGiven {
 		return v, nil
 	}
 	s, err := instance.Dir(a.dir).Load()
@@ -27,7 +28,10 @@ func (a *app) address(part, env string) (string, error) {
 	}
 	p, ok := s.Part(part)
 	if !ok {
-		return "", away("the instance in %s has no %s", a.dir, part)
+		return "", away("the instance in %s has no %s: `weir up` did not get that far", a.dir, part)
+	}
+	if p.Ours() && !p.Alive() {
+		return "", away("%s of the instance in %s does not run: start it with `weir up --dir %s`", part, a.dir, a.dir)
 	}
 	return p.Address, nil
 }
@@ -38,6 +42,7 @@ func (a *app) kafka(ctx context.Context) (*bus.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.kafkaAddress = text
 	addr, err := bus.ParseAddress(text)
 	if err != nil {
 		return nil, misuse("%w", err)
@@ -57,7 +62,7 @@ func (a *app) kafka(ctx context.Context) (*bus.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if err := admin.Ping(ctx); err != nil {
-		return nil, away("Kafka at %s does not answer: %w", addr, err)
+		return nil, away("%s does not answer: %w", addr, err)
 	}
 	return conn, nil
 }
@@ -93,6 +98,9 @@ func (a *app) waitApplied(ctx context.Context, conn *bus.Conn, topic bus.Topic) 
 	s, err := instance.Dir(a.dir).Load()
 	if err != nil {
 		return nil // no instance here: services elsewhere follow the topic in their own time
+	}
+	if p, _ := s.Part("kafka"); p.Address != a.kafkaAddress {
+		return nil // the instance here is another one's
 	}
 	admin, err := conn.Admin()
 	if err != nil {

@@ -18,8 +18,7 @@ import (
 )
 
 func (a *app) dlqCmd() *cobra.Command {
-	c := &cobra.Command{Use: "dlq", Short: "Events that could not be billed, with reason and original bytes"}
-	c.AddCommand(
+	return group("dlq", "Events that could not be billed, with reason and original bytes",
 		&cobra.Command{Use: "list", Short: "List dead letters", Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
 			return a.dlqList(c.Context(), c.OutOrStdout())
 		}},
@@ -30,7 +29,6 @@ func (a *app) dlqCmd() *cobra.Command {
 			return a.dlqReplay(c.Context(), c.OutOrStdout(), args)
 		}},
 	)
-	return c
 }
 
 // deadLetter is one record of usage.deadletter.v1 as people read it.
@@ -102,12 +100,16 @@ func (a *app) dlqList(ctx context.Context, out io.Writer) error {
 	return w.Flush()
 }
 
-func (a *app) dlqShow(ctx context.Context, out io.Writer, ref string) error {
+func (a *app) dlqShow(ctx context.Context, out io.Writer, text string) error {
+	ref, err := parseRef(text)
+	if err != nil {
+		return err
+	}
 	conn, err := a.kafka(ctx)
 	if err != nil {
 		return err
 	}
-	r, err := findDeadLetter(ctx, conn, ref)
+	r, err := ref.read(ctx, conn)
 	if err != nil {
 		return err
 	}
@@ -126,24 +128,34 @@ func (a *app) dlqShow(ctx context.Context, out io.Writer, ref string) error {
 	return err
 }
 
-// findDeadLetter reads the record at partition:offset.
-func findDeadLetter(ctx context.Context, conn *bus.Conn, ref string) (bus.Record, error) {
-	p, o, ok := strings.Cut(ref, ":")
+// deadLetterRef is a place in usage.deadletter.v1, written partition:offset.
+type deadLetterRef struct {
+	partition int32
+	offset    int64
+}
+
+func parseRef(text string) (deadLetterRef, error) {
+	p, o, ok := strings.Cut(text, ":")
 	partition, err1 := strconv.ParseInt(p, 10, 32)
 	offset, err2 := strconv.ParseInt(o, 10, 64)
 	if !ok || err1 != nil || err2 != nil || partition < 0 || offset < 0 || int(partition) >= topics.UsageDeadletter.Partitions() {
-		return bus.Record{}, misuse("%q is no reference: give partition:offset as `weir dlq list` prints it", ref)
+		return deadLetterRef{}, misuse("%q is no reference: give partition:offset as `weir dlq list` prints it", text)
 	}
+	return deadLetterRef{int32(partition), offset}, nil
+}
+
+// read reads the record at the place.
+func (d deadLetterRef) read(ctx context.Context, conn *bus.Conn) (bus.Record, error) {
 	var found *bus.Record
-	err := conn.ReadPartition(ctx, topics.UsageDeadletter, int32(partition), offset, offset+1, func(r bus.Record) error {
+	err := conn.ReadPartition(ctx, topics.UsageDeadletter, d.partition, d.offset, d.offset+1, func(r bus.Record) error {
 		found = &r
 		return nil
 	})
 	if err != nil {
 		return bus.Record{}, away("%w", err)
 	}
-	if found == nil || found.Offset != offset {
-		return bus.Record{}, no("no dead letter %s", ref)
+	if found == nil || found.Offset != d.offset {
+		return bus.Record{}, no("no dead letter %d:%d", d.partition, d.offset)
 	}
 	return *found, nil
 }
@@ -151,13 +163,20 @@ func findDeadLetter(ctx context.Context, conn *bus.Conn, ref string) (bus.Record
 // dlqReplay sends the original key, bytes and headers to the topic they came from; what was counted since is dropped
 // there as a duplicate, so a replay is always safe.
 func (a *app) dlqReplay(ctx context.Context, out io.Writer, refs []string) error {
+	places := make([]deadLetterRef, len(refs))
+	for i, text := range refs {
+		var err error
+		if places[i], err = parseRef(text); err != nil {
+			return err
+		}
+	}
 	conn, err := a.kafka(ctx)
 	if err != nil {
 		return err
 	}
 	var records []bus.Record
-	for _, ref := range refs {
-		r, err := findDeadLetter(ctx, conn, ref)
+	for _, ref := range places {
+		r, err := ref.read(ctx, conn)
 		if err != nil {
 			return err
 		}

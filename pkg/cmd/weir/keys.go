@@ -20,7 +20,6 @@ import (
 )
 
 func (a *app) keysCmd() *cobra.Command {
-	c := &cobra.Command{Use: "keys", Short: "API keys; only their hashes are stored"}
 	var tenants []string
 	var label string
 	create := &cobra.Command{
@@ -40,8 +39,7 @@ func (a *app) keysCmd() *cobra.Command {
 			return a.keysRevoke(c.Context(), c.OutOrStdout(), args[0], time.Now().UTC())
 		},
 	}
-	c.AddCommand(create, revoke)
-	return c
+	return group("keys", "API keys; only their hashes are stored", create, revoke)
 }
 
 func (a *app) keysCreate(ctx context.Context, out io.Writer, tenants []string, label string, now time.Time) error {

@@ -20,7 +20,6 @@ import (
 )
 
 func (a *app) pricesCmd() *cobra.Command {
-	c := &cobra.Command{Use: "prices", Short: "The price book: versioned, effective-dated"}
 	var yes bool
 	var from string
 	imp := &cobra.Command{
@@ -43,8 +42,7 @@ func (a *app) pricesCmd() *cobra.Command {
 			return a.pricesShow(c.Context(), c.OutOrStdout(), args, time.Now().UTC())
 		},
 	}
-	c.AddCommand(imp, diff, show)
-	return c
+	return group("prices", "The price book: versioned, effective-dated", imp, diff, show)
 }
 
 // priceFile is a parsed file beside the book it is to be compared with.

@@ -1,17 +1,23 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weir-project/weir/pkg/instance"
 )
 
-// app is what the commands share: the global flags and the streams.
+// app is what the commands share: the global flags.
 type app struct {
 	dir  string
 	json bool
+	// dirGiven: --dir stands on the command line, so it goes before WEIR_KAFKA and its like.
+	dirGiven bool
+	// kafkaAddress is the broker that this command talks to.
+	kafkaAddress string
 }
 
 func newRoot() *cobra.Command {
@@ -24,13 +30,16 @@ spent: once, exactly, attributed to tenant, cost centre, agent and execution tre
 
 Start with:  weir up      then:  weir tenants apply FILE,  weir prices import FILE,  weir keys create --tenant T`,
 		SilenceUsage: true, SilenceErrors: true,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args: cobra.ArbitraryArgs,
+		RunE: helpOrUnknown,
+		PersistentPreRun: func(c *cobra.Command, _ []string) {
+			a.dirGiven = c.Flags().Changed("dir")
+		},
 	}
 	root.PersistentFlags().StringVar(&a.dir, "dir", defaultDir(), "folder of the instance")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misuse("%w (see --help)", err) })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return misuse("%w (see `%s --help`)", err, c.CommandPath()) })
 	root.AddCommand(
 		a.upCmd(), a.downCmd(), a.statusCmd(), a.envCmd(), a.initCmd(),
 		a.tenantsCmd(), a.keysCmd(), a.pricesCmd(), a.priceCmd(),
@@ -41,12 +50,32 @@ Start with:  weir up      then:  weir tenants apply FILE,  weir prices import FI
 	return root
 }
 
+// group is a command that only holds others.
+func group(use, short string, sub ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: helpOrUnknown}
+	c.AddCommand(sub...)
+	return c
+}
+
+// helpOrUnknown runs where a command's name was expected: without one it helps, with a wrong one it is used wrongly.
+func helpOrUnknown(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return c.Help()
+	}
+	c.SuggestionsMinimumDistance = 2
+	hint := ""
+	if s := c.SuggestionsFor(args[0]); len(s) > 0 {
+		hint = fmt.Sprintf("; did you mean %s?", strings.Join(s, " or "))
+	}
+	return misuse("%s has no command %q%s (see `%s --help`)", c.CommandPath(), args[0], hint, c.CommandPath())
+}
+
 // wrapArgs makes wrong arguments of any command a usage error (exit 2).
 func wrapArgs(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if err := check(c, args); err != nil {
-				return misuse("%w (see `%s --help`)", err, c.CommandPath())
+				return misuse("%w; usage: %s", err, c.UseLine())
 			}
 			return nil
 		}

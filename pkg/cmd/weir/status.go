@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sort"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -29,6 +30,7 @@ func (a *app) status(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	} else {
+		var reasons []string
 		w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 		fmt.Fprintln(w, "NAME\tKIND\tSTATE\tPID\tADDRESS")
 		for _, p := range st.Parts {
@@ -36,9 +38,15 @@ func (a *app) status(ctx context.Context, out io.Writer) error {
 		}
 		for _, s := range st.Services {
 			fmt.Fprintf(w, "%s\tservice\t%s\t%s\t%s\n", s.Name, s.State, pidText(s.PID), s.Address)
+			if s.Reason != "" {
+				reasons = append(reasons, s.Reason)
+			}
 		}
 		if err := w.Flush(); err != nil {
 			return err
+		}
+		for _, r := range reasons {
+			fmt.Fprintln(out, r)
 		}
 	}
 	if !st.Healthy() {
@@ -46,6 +54,9 @@ func (a *app) status(ctx context.Context, out io.Writer) error {
 	}
 	return nil
 }
+
+// shellQuoted is a word of sh that means s, whatever s holds.
+func shellQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 func pidText(pid *int) string {
 	if pid == nil {
@@ -71,7 +82,7 @@ func (a *app) envCmd() *cobra.Command {
 			}
 			sort.Strings(names)
 			for _, name := range names {
-				fmt.Fprintf(c.OutOrStdout(), "export %s='%s'\n", name, env[name])
+				fmt.Fprintf(c.OutOrStdout(), "export %s=%s\n", name, shellQuoted(env[name]))
 			}
 			return nil
 		},

@@ -18,9 +18,7 @@ import (
 )
 
 func (a *app) tenantsCmd() *cobra.Command {
-	c := &cobra.Command{Use: "tenants", Short: "Tenants with their limits, ceilings and markup"}
-	c.AddCommand(a.tenantsApplyCmd(), a.tenantsShowCmd())
-	return c
+	return group("tenants", "Tenants with their limits, ceilings and markup", a.tenantsApplyCmd(), a.tenantsShowCmd())
 }
 
 func (a *app) tenantsApplyCmd() *cobra.Command {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,7 +64,7 @@ func (a *app) up(c *cobra.Command, f upFlags) error {
 		External: external, Say: progress.say, Reporter: progress,
 	})
 	if err != nil {
-		if errors.Is(err, os.ErrNotExist) && strings.Contains(err.Error(), "make build") {
+		if errors.Is(err, instance.ErrMisuse) {
 			return misuse("%w", err)
 		}
 		return away("%w", err)
@@ -84,6 +85,12 @@ func parseReplicas(list []string) (map[string]int, error) {
 		n, err := strconv.Atoi(count)
 		if !ok || err != nil || n < 1 {
 			return nil, misuse("--replicas %q: give SERVICE=N", item)
+		}
+		if !slices.Contains(instance.Programs(), name) {
+			return nil, misuse("--replicas %q: the services are %s", item, strings.Join(instance.Programs(), ", "))
+		}
+		if n > instance.MaxReplicas {
+			return nil, misuse("--replicas %q: at most %d", item, instance.MaxReplicas)
 		}
 		out[name] = n
 	}
