@@ -17,6 +17,7 @@ func (a *app) findCmd() *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
 		Use: "find EVENT-ID", Short: "Where an event is: its ledger rows, its dead letter with the reason, or not seen yet",
+		Long: "Find takes the id of an event, or of a reservation.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.find(c.Context(), c.OutOrStdout(), args[0], wait)
@@ -99,7 +100,7 @@ func look(ctx context.Context, db *clickhouse.Client, conn *bus.Conn, id string)
 	answer := findAnswer{EventID: id, State: "unseen", Rows: []foundRow{}, DeadLetters: []deadLetter{}}
 	rows, err := db.Select(ctx, `SELECT id, entry_kind, tenant_id, toString(timestamp), agent_id, cost_center, model_or_resource, status,
 		toString(raw_cost_usd), toString(markup_cost_usd), concat(toString(kafka_partition), ':', toString(kafka_offset))
-		FROM agent_cost_ledger WHERE event_id = ? ORDER BY kafka_partition, kafka_offset LIMIT 100`, id)
+		FROM agent_cost_ledger WHERE event_id = ? OR reservation_id = ? ORDER BY kafka_partition, kafka_offset LIMIT 100`, id, id)
 	if err != nil {
 		return answer, away("%w", err)
 	}
