@@ -93,7 +93,7 @@ type Settlement struct {
 // Chat is the settlement of a successful call by OpenAI's usage object.
 func Chat(input, output int64) Settlement {
 	return Settlement{Usage: map[string]int64{"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output},
-		API: "chat", Status: "SUCCESS"}
+		API: "chat.completions", Status: "SUCCESS"}
 }
 
 // Settled is the answer to a Settlement. CostUSD is decimal text, "" when unpriced.

@@ -56,7 +56,7 @@ func directEvent(s Scenario, d Direct, name string, i int, token string, now tim
 	return usageevent.Event{
 		ID: fmt.Sprintf("%s-%05d", name, i), Source: "demo/" + name, Type: usageevent.TypeUsage, Subject: d.Tenant, Time: now.UTC(),
 		Data: usageevent.Data{
-			Provider: s.Provider, Model: s.Model, API: "chat", Usage: usage, AgentID: d.Agent, CostCenter: d.CostCenter, ExecutionToken: token,
+			Provider: s.Provider, Model: s.Model, API: "chat.completions", Usage: usage, AgentID: d.Agent, CostCenter: d.CostCenter, ExecutionToken: token,
 		},
 	}
 }

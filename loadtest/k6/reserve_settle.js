@@ -80,7 +80,7 @@ export default function (data) {
   const usage = { prompt_tokens: input, completion_tokens: output, total_tokens: input + output };
   const answer = http.post(
     `${url}/v1/reservations/${id}/settle`,
-    JSON.stringify({ usage, api: 'chat', status: 'SUCCESS' }),
+    JSON.stringify({ usage, api: 'chat.completions', status: 'SUCCESS' }),
     { headers, tags: { name: 'settle' } },
   );
   const ok = check(answer, { settled: (r) => r.status === 200 && r.json('state') === 'settled' });

@@ -16,7 +16,7 @@ func (e Event) Value(now time.Time) string {
 	if e.CostCenter != "" {
 		center = fmt.Sprintf(`"cost_center":%q,`, e.CostCenter)
 	}
-	data := fmt.Sprintf(`{"provider":"openai","api":"chat","model":%q,"agent_id":%q,%s"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`,
+	data := fmt.Sprintf(`{"provider":"openai","api":"chat.completions","model":%q,"agent_id":%q,%s"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`,
 		e.Model, e.Agent, center, e.Input, e.Output, e.Input+e.Output)
 	return strings.Replace(envelope(e.ID, e.Tenant, data), `"data"`, `"time":"`+at+`","data"`, 1)
 }

@@ -3,7 +3,7 @@
 #   WEIR_KAFKA_BROKERS=127.0.0.1:19092 sh kcat.sh TENANT EVENT_ID
 set -eu
 printf '%s' '{"specversion": "1.0", "type": "weir.usage.v1", "source": "docs/examples/kafka", "id": "'"$2"'", "subject": "'"$1"'",
- "data": {"provider": "openai", "api": "chat", "model": "gpt-4o", "agent_id": "nightly-report", "cost_center": "research",
+ "data": {"provider": "openai", "api": "chat.completions", "model": "gpt-4o", "agent_id": "nightly-report", "cost_center": "research",
           "usage": {"prompt_tokens": 1200, "completion_tokens": 80, "total_tokens": 1280}}}' |
   tr -d '\n' | kcat -P -b "$WEIR_KAFKA_BROKERS" -t usage.events.v1 -k "$1" -X acks=all -X partitioner=murmur2_random
 echo "sent $2"

@@ -20,7 +20,7 @@ def event(tenant, event_id):
         "specversion": "1.0", "type": "weir.usage.v1", "source": "docs/examples/kafka", "id": event_id, "subject": tenant,
         "time": datetime.datetime.now(datetime.timezone.utc).isoformat(),
         "data": {
-            "provider": "openai", "api": "chat", "model": "gpt-4o", "agent_id": "nightly-report", "cost_center": "research",
+            "provider": "openai", "api": "chat.completions", "model": "gpt-4o", "agent_id": "nightly-report", "cost_center": "research",
             "usage": {"prompt_tokens": 1200, "completion_tokens": 80, "total_tokens": 1280},
         },
     }

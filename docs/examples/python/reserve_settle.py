@@ -95,7 +95,7 @@ def complete(weir, provider, prompt, max_tokens=600):
         return weir.settle(reservation_id, admitted["receipt"], status="FAILED", error_code=str(error))
     except StreamCut:  # no usage: the estimate is charged, and one correction may follow
         return weir.settle(reservation_id, admitted["receipt"], status="PARTIAL")
-    return weir.settle(reservation_id, admitted["receipt"], status="SUCCESS", api="chat",
+    return weir.settle(reservation_id, admitted["receipt"], status="SUCCESS", api="chat.completions",
                        usage=response["usage"], response_id=response["id"])
 
 
@@ -129,7 +129,7 @@ def main():
     held = weir.reserve({"reservation_id": first, "provider": "openai", "model": "gpt-4o", "agent_id": "example-python",
                          "estimate": {"input_tokens": 100, "max_output_tokens": 100}})
     usage = {"prompt_tokens": 100, "completion_tokens": 10}
-    threading.Timer(0.5, weir.settle, (first, held["receipt"]), {"status": "SUCCESS", "api": "chat", "usage": usage}).start()
+    threading.Timer(0.5, weir.settle, (first, held["receipt"]), {"status": "SUCCESS", "api": "chat.completions", "usage": usage}).start()
     show("waited", complete(weir, provider_ok, prompt))
 
     # And then until the budget is gone. The provider is not called for the one that is refused.

@@ -112,7 +112,7 @@ async function complete(weir: Weir, provider: Provider, prompt: string, maxToken
   let report: Report;
   try {
     const { usage, id: response_id } = await provider(prompt, maxTokens);
-    report = { status: 'SUCCESS', api: 'chat', usage, response_id };
+    report = { status: 'SUCCESS', api: 'chat.completions', usage, response_id };
   } catch (error) {
     if (error instanceof ProviderError) {
       report = { status: 'FAILED', error_code: error.message }; // nothing was generated: a row at $0
@@ -151,7 +151,7 @@ async function main(): Promise<number> {
   const usage = { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 };
   const [waited] = await Promise.all([
     complete(weir, answers, prompt),
-    pause(500).then(() => weir.settle(first, receipt, { status: 'SUCCESS', api: 'chat', usage })),
+    pause(500).then(() => weir.settle(first, receipt, { status: 'SUCCESS', api: 'chat.completions', usage })),
   ]);
   show('waited', waited);
 
