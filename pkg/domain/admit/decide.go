@@ -105,8 +105,8 @@ func (r Refusal) RetryAfter() (wait time.Duration, ok bool) {
 	if !r.Code.Retryable() {
 		return 0, false
 	}
-	if r.FreesAt.IsZero() {
-		return minRetry, true
+	if r.FreesAt.IsZero() || r.Limit == LimitConcurrency {
+		return minRetry, true // a call in flight ends when it ends; the lease is only its latest end
 	}
 	wait = r.FreesAt.Sub(r.At)
 	wait = (wait + time.Second - 1).Truncate(time.Second)
