@@ -90,7 +90,7 @@ func (b *broker) spend(root string, from, n int) {
 func (b *broker) output() output {
 	b.t.Helper()
 	out := newOutput()
-	for _, topic := range []bus.Topic{topics.UsageEvents, topics.ExecutionsRevoked} {
+	for _, topic := range []bus.Topic{topics.ExecutionsRevoked, topics.UsageEvents} { // the event of a revocation is older than it
 		for p := range int32(topic.Partitions()) {
 			err := b.conn.ReadPartition(b.t.Context(), topic, p, 0, -1, func(r bus.Record) error {
 				out.add(b.t, r)

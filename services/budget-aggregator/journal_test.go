@@ -117,14 +117,24 @@ func TestLateEntryRestatesItsWindow(t *testing.T) {
 	}
 }
 
+// neighbour is another tenant of a partition.
+func neighbour(partition int32) string {
+	for i := 0; ; i++ {
+		if name := fmt.Sprint("neighbour-", i); bus.PartitionFor([]byte(name), topics.LedgerEntries.Partitions()) == partition {
+			return name
+		}
+	}
+}
+
 // zombie makes a partition with two owners: the second one has handled everything, the first one then writes its totals of
 // the first entry once more.
 func zombie(t *testing.T) (m *memory, now *process, partition int32, entries []ledger.Entry) {
 	t.Helper()
 	m, partition = newMemory(), bus.PartitionFor([]byte("acme"), topics.LedgerEntries.Partitions())
-	for i := range 5 {
+	for i := range 4 {
 		entries = append(entries, entry(t, fmt.Sprint(i), "acme", "run", start, "0.1"))
 	}
+	entries = append(entries, entry(t, "4", neighbour(partition), "run", start, "0.1")) // its totals reach the committed offset
 	put(t, m.Produce, entries...)
 	records := m.records[topics.LedgerEntries.Name()][partition]
 	dead := newProcess(t, m)
@@ -164,6 +174,19 @@ func TestOwnerWritesAgainWhatADeadOwnerOverwrote(t *testing.T) {
 	next := newProcess(t, m)
 	if err := next.assign(t, claimOf(partition, 3), int64(len(entries))); err != nil || testutil.ToFloat64(next.metrics.refolds) != 0 {
 		t.Errorf("%v, %v refolds", err, testutil.ToFloat64(next.metrics.refolds))
+	}
+}
+
+// A restore that meets both records, the newer one and the dead owner's behind it, puts the newer one last again.
+func TestRestoreWritesAgainWhatADeadOwnerOverwrote(t *testing.T) {
+	m, _, partition, entries := zombie(t)
+	next := newProcess(t, m)
+	if err := next.assign(t, claimOf(partition, 3), 5); err != nil {
+		t.Fatal(err)
+	}
+	m.compact(partition)
+	if d := different(m.totals(t), recompute(entries)); d != "" {
+		t.Error(d)
 	}
 }
 
