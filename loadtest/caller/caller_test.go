@@ -65,7 +65,7 @@ func TestInsistRepeatsWhatMayBeRepeated(t *testing.T) {
 }
 
 func TestInsistNeverRepeatsAQuota(t *testing.T) {
-	c, asked := scripted(t, refuse(429, "", `{"code":"tenant_quota_exceeded","window":"month_usd"}`))
+	c, asked := scripted(t, refuse(429, "", `{"code":"tenant_quota_exceeded","window":"month"}`))
 	err := Insist(t.Context(), nil, func() error { _, err := c.Reserve(t.Context(), Reservation{ID: "r1"}); return err })
 	var r *Refusal
 	if !errors.As(err, &r) || r.Code != "tenant_quota_exceeded" || *asked != 1 {

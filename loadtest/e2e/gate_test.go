@@ -75,7 +75,7 @@ func (w *world) tenAtOnce(tenant string) {
 			continue
 		}
 		var r *caller.Refusal
-		if !errors.As(err, &r) || r.Code != "tenant_quota_exceeded" || r.Window != "minute_usd" || r.RetryAfter != 0 {
+		if !errors.As(err, &r) || r.Code != "tenant_quota_exceeded" || r.Window != "minute" || r.RetryAfter != 0 {
 			w.t.Errorf("refused with %+v %v", r, err)
 		}
 	}

@@ -41,7 +41,7 @@ func (w *world) neverAsked(tenant string) {
 		w.t.Errorf("month %+v", month)
 	}
 	_, err = client.Reserve(ctx, reservation("fits-no-more", 1000, 50))
-	if r := mustRefuse(w.t, err, "tenant_quota_exceeded"); r.Window != "month_usd" {
+	if r := mustRefuse(w.t, err, "tenant_quota_exceeded"); r.Window != "month" {
 		w.t.Errorf("refused with %+v", r)
 	}
 }
