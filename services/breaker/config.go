@@ -38,7 +38,7 @@ func Define(set *config.Set) *Config {
 	level := set.String("log-level", "info", "debug, info, warn or error")
 	format := set.String("log-format", "json", "json or text")
 	secret := set.Secret("hmac-secret", "key that signs termination events, shared with the attributor, at least 32 bytes")
-	age := set.Duration("max-root-age", 24*time.Hour, "how far back the journal is read after a restart; an older execution counts from there")
+	age := set.Duration("max-root-age", 7*24*time.Hour, "how far back the journal is read after a restart: the age that admission lets an execution reach")
 	executions := set.Int("max-executions", 1_000_000, "most executions held in memory, about 300 bytes each and 50 more for each parent agent")
 	session := set.Duration("session", 15*time.Second, "after how long without a heartbeat the partitions go to another copy")
 	set.Require("kafka", "http")
