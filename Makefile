@@ -47,12 +47,12 @@ test-fast: need-go ## Tests that need no server (unit, property, golden, fuzz se
 
 .PHONY: test-integration
 test-integration: build ## Tests against real Redis, Postgres, ClickHouse engine, kfake and Apache Kafka
-	bin/weir part install
+	bin/weir part install --apache-kafka
 	go test -tags integration -timeout 20m $(TESTFLAGS) work
 
 .PHONY: e2e
 e2e: build ## Only the end-to-end tests
-	bin/weir part install
+	bin/weir part install --apache-kafka
 	go test -tags integration -timeout 20m $(TESTFLAGS) ./loadtest/...
 
 .PHONY: lint

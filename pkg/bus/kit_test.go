@@ -174,16 +174,6 @@ func (l *log) wait(ctx context.Context, t *testing.T, what string, ok func(value
 	}
 }
 
-func (l *log) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := 0
-	for _, v := range l.values {
-		n += len(v)
-	}
-	return n
-}
-
 func receive[T any](ctx context.Context, t *testing.T, what string, c <-chan T) T {
 	t.Helper()
 	select {

@@ -32,7 +32,6 @@ func importBans() []importBan {
 		{except: []string{"pkg/domain/money"}, target: "github.com/shopspring/decimal", reason: "one package owns decimals and the rounding rule: pkg/domain/money"},
 		{except: []string{"pkg/identity"}, target: "github.com/golang-jwt/jwt", reason: "tokens are verified in pkg/identity alone"},
 		{except: []string{"pkg/identity"}, target: "github.com/MicahParks/jwkset", reason: "tokens are verified in pkg/identity alone"},
-		{except: []string{"pkg/testkit"}, target: "github.com/alicebob/miniredis", reason: "a fake of Redis is for unit tests"},
 		{except: []string{"pkg/cmd", "loadtest"}, target: "github.com/spf13/cobra", reason: "services take plain flags through pkg/config"},
 
 		// Layers.
