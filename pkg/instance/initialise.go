@@ -21,6 +21,9 @@ import (
 	"github.com/weir-project/weir/pkg/pgstore"
 )
 
+// answerWithin bounds a first answer of a broker.
+const answerWithin = 10 * time.Second
+
 // initWithin bounds the whole of initialise.
 const initWithin = 2 * time.Minute
 
@@ -55,11 +58,11 @@ func (c Config) initialise(ctx context.Context, s State) error {
 	return InitEpoch(ctx, pg.Address, rd.Address)
 }
 
-// admin connects to Kafka for administration.
-func admin(address string) (*bus.Admin, error) {
+// admin connects to Kafka for administration and makes sure that it answers.
+func admin(ctx context.Context, address string) (*bus.Admin, error) {
 	addr, err := bus.ParseAddress(address)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrMisuse, err)
 	}
 	conn, err := bus.Connect(bus.Options{
 		Address: addr, ClientID: "weir-init", Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now,
@@ -67,12 +70,22 @@ func admin(address string) (*bus.Admin, error) {
 	if err != nil {
 		return nil, err
 	}
-	return conn.Admin()
+	a, err := conn.Admin()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	if err := a.Ping(ctx); err != nil {
+		a.Close()
+		return nil, fmt.Errorf("%s does not answer: %w", addr, err)
+	}
+	return a, nil
 }
 
 // InitKafka creates the topics that are missing and checks them all.
 func InitKafka(ctx context.Context, address string, replication int) error {
-	a, err := admin(address)
+	a, err := admin(ctx, address)
 	if err != nil {
 		return err
 	}
@@ -85,7 +98,7 @@ func InitKafka(ctx context.Context, address string, replication int) error {
 
 // CheckKafka reports topics that are missing or otherwise declared.
 func CheckKafka(ctx context.Context, address string) error {
-	a, err := admin(address)
+	a, err := admin(ctx, address)
 	if err != nil {
 		return err
 	}

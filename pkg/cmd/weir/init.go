@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -64,7 +65,9 @@ func (a *app) runInit(ctx context.Context, out io.Writer, f initFlags) error {
 		if step.address == "" {
 			continue
 		}
-		if err := step.run(); err != nil {
+		if err := step.run(); errors.Is(err, instance.ErrMisuse) {
+			return misuse("--%s: %w", step.name, err)
+		} else if err != nil {
 			return away("%s: %w", step.name, err)
 		}
 		done = append(done, step.name)

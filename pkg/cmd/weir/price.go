@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -61,7 +62,9 @@ type priced struct {
 	CostUSD       *string                  `json:"cost_usd"`
 	Flags         []string                 `json:"flags"`
 	PriceVersion  string                   `json:"price_version"`
-	Reason        string                   `json:"reason,omitempty"`
+	// PricedAs is the price book's model where the response names it with a date.
+	PricedAs string `json:"priced_as,omitempty"`
+	Reason   string `json:"reason,omitempty"`
 }
 
 func (a *app) price(in io.Reader, out io.Writer, f priceFlags, now time.Time) error {
@@ -129,11 +132,13 @@ func priceOne(rows []pricing.Version, u usage.Usage, f priceFlags, at time.Time)
 	if u.Provider != "" {
 		provider = u.Provider
 	}
-	v, flags, err := book.At(provider, model, at)
-	answer.Flags = append(answer.Flags, flags...)
+	v, _, err := book.At(provider, model, at)
 	if err != nil {
 		answer.Reason = err.Error()
 		return answer, nil
+	}
+	if v.Model != model {
+		answer.PricedAs = v.Model
 	}
 	answer.PriceVersion = v.ID
 	costing, err := pricing.Cost(v, u, pricing.Options{Batch: f.batch, ServiceTier: f.tier, Geo: f.geo, Speed: f.speed})
@@ -146,6 +151,7 @@ func priceOne(rows []pricing.Version, u usage.Usage, f priceFlags, at time.Time)
 	}
 	total := costing.Total.String()
 	answer.CostUSD, answer.Flags = &total, append(answer.Flags, costing.Flags...)
+	slices.Sort(answer.Flags)
 	return answer, nil
 }
 
@@ -158,6 +164,9 @@ func (p priced) print(out io.Writer) error {
 		fmt.Fprintf(w, "total\t\t\t$%s\t%s\n", *p.CostUSD, p.PriceVersion)
 	} else {
 		fmt.Fprintf(w, "unpriced\t%s\n", p.Reason)
+	}
+	if p.PricedAs != "" {
+		fmt.Fprintf(w, "priced as\t%s\n", p.PricedAs)
 	}
 	for _, flag := range p.Flags {
 		fmt.Fprintf(w, "flag\t%s\n", flag)

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/gen/topics"
+)
+
+// letter is a dead letter as the attributor writes it.
+func letter(value string) bus.Record {
+	header := func(k, v string) bus.Header { return bus.Header{Key: k, Value: []byte(v)} }
+	r := bus.NewRecord(topics.UsageDeadletter, "acme", []byte("acme"), []byte(value), header("content-type", "application/json"),
+		header("weir-dlq-reason", "malformed"), header("weir-dlq-detail", "no JSON"), header("weir-dlq-topic", "usage.events.v1"),
+		header("weir-dlq-partition", "2"), header("weir-dlq-offset", "7"))
+	r.Partition = 3
+	return r
+}
+
+func TestDeadLetters(t *testing.T) {
+	conn := broker(t)
+	if a := weir(t, "", "dlq", "list", "--json"); a.code != 0 || !strings.Contains(a.out, `"dead_letters": []`) {
+		t.Errorf("none: %+v", a)
+	}
+	produce(t, conn, letter(`{"id": "e-1"`), letter(`{"id": "e-2", "x": 1}`))
+	if a := weir(t, "", "dlq", "list"); a.code != 0 || !strings.Contains(a.out, "3:0") || !strings.Contains(a.out, "malformed") || !strings.Contains(a.out, "e-2") {
+		t.Errorf("%+v", a)
+	}
+	a := weir(t, "", "dlq", "show", "3:1")
+	for _, want := range []string{"reason  malformed", "detail  no JSON", "source  usage.events.v1/2/7", "header  content-type: application/json", `{"id": "e-2", "x": 1}`} {
+		if !strings.Contains(a.out, want) {
+			t.Errorf("no %q in %+v", want, a)
+		}
+	}
+	if strings.Contains(a.out, "weir-dlq-") {
+		t.Errorf("our own headers are shown as the original's: %s", a.out)
+	}
+	if a := weir(t, "", "dlq", "show", "3:2"); a.code != 1 || !strings.Contains(a.err, "no dead letter 3:2") {
+		t.Errorf("%+v", a)
+	}
+	if a := weir(t, "", "dlq", "replay", "3:0", "3:2"); a.code != 1 {
+		t.Errorf("all or nothing: %+v", a)
+	}
+	if a := weir(t, "", "dlq", "replay", "3:0", "3:1"); a.code != 0 || a.out != "replayed 2\n" {
+		t.Errorf("%+v", a)
+	}
+	var replayed []bus.Record
+	home := bus.PartitionFor([]byte("acme"), topics.UsageEvents.Partitions())
+	if err := conn.ReadPartition(t.Context(), topics.UsageEvents, home, -1, -1, func(r bus.Record) error {
+		replayed = append(replayed, r)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(replayed) != 2 || string(replayed[0].Value) != `{"id": "e-1"` || len(replayed[0].Headers) != 1 || string(replayed[0].Key) != "acme" {
+		t.Errorf("%+v", replayed)
+	}
+}
