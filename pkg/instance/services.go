@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"path/filepath"
 	"strings"
 	"time"
@@ -48,7 +47,7 @@ func (d Dir) serviceCommand(bin, program, name, listen string, s State) part.Com
 	}
 	for _, p := range parts {
 		known, _ := s.Part(p)
-		if u, err := url.Parse(known.Address); err == nil && u.User != nil {
+		if maskAddress(known.Address) != known.Address {
 			variable := strings.ToUpper(strings.ReplaceAll(program, "-", "_")) + "_" + strings.ToUpper(p)
 			c.Env = append(c.Env, variable+"="+known.Address)
 			continue

@@ -89,11 +89,22 @@ func (v Service) status(ctx context.Context) ServiceStatus {
 	return st
 }
 
-// maskAddress hides the password of a URL.
+// hidden stands where a password was; url.URL.Redacted writes the same.
+const hidden = "xxxxx"
+
+// maskAddress hides the password of a URL, wherever it stands. What is no URL but holds one (Postgres takes such
+// addresses) is hidden whole.
 func maskAddress(s string) string {
 	u, err := url.Parse(s)
-	if err != nil || u.User == nil {
+	if err != nil || u.Scheme == "" {
+		if strings.Contains(strings.ToLower(s), "password") {
+			return hidden
+		}
 		return s
+	}
+	if q := u.Query(); q.Has("password") {
+		q.Set("password", hidden)
+		u.RawQuery = q.Encode()
 	}
 	return u.Redacted()
 }
