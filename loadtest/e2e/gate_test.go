@@ -38,8 +38,8 @@ func TestGate(t *testing.T) {
 	t.Run("usage that never asked", func(t *testing.T) { w.on(t).neverAsked("mixed") })
 	w.up("--replicas", "admission=3")
 	t.Run("ten at once, three admissions", func(t *testing.T) {
-		if len(w.urls) != 3 {
-			t.Fatalf("%d admissions", len(w.urls))
+		if n := len(*w.gates.list.Load()); n != 3 {
+			t.Fatalf("%d admissions", n)
 		}
 		w.on(t).tenAtOnce("minute-3")
 	})

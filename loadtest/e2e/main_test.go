@@ -50,6 +50,12 @@ func build(m *testing.M) (int, error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("build: %w\n%s", err, out)
 	}
+	// Kafka's shortest: after a kill, the partitions wait as long as this for the one that died.
+	for _, service := range []string{"COST_ATTRIBUTOR", "BUDGET_AGGREGATOR", "BREAKER"} {
+		if err := os.Setenv(service+"_SESSION", "6s"); err != nil {
+			return 0, err
+		}
+	}
 	return m.Run(), nil
 }
 
@@ -59,8 +65,19 @@ type world struct {
 	t      *testing.T
 	sender *rig.Sender
 	keys   map[string]string
-	next   atomic.Int64
-	urls   []string
+	gates  *gates
+}
+
+// gates are the addresses of the copies of admission. They change while others use them.
+type gates struct {
+	list atomic.Pointer[[]string]
+	next atomic.Int64
+}
+
+// pick takes the copies in turn.
+func (g *gates) pick() string {
+	all := *g.list.Load()
+	return all[int(g.next.Add(1))%len(all)]
 }
 
 // flags of `weir up` by kind of Kafka.
@@ -78,7 +95,7 @@ func start(t *testing.T, flags ...string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{Rig: &rig.Rig{Bin: bin, Dir: filepath.Join(dir, "d")}, t: t, keys: map[string]string{}}
+	w := &world{Rig: &rig.Rig{Bin: bin, Dir: filepath.Join(dir, "d")}, t: t, keys: map[string]string{}, gates: &gates{}}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -103,13 +120,20 @@ func start(t *testing.T, flags ...string) *world {
 	return w
 }
 
-// logs shows the end of each service's log.
+// logs shows what each service warned of last.
 func (w *world) logs() {
 	files, _ := filepath.Glob(filepath.Join(w.Dir, "log", "*.log")) // the pattern is well formed
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
-		lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
-		w.t.Logf("%s %v:\n%s", filepath.Base(file), err, strings.Join(lines[max(0, len(lines)-8):], "\n"))
+		var lines []string
+		for line := range strings.Lines(string(raw)) {
+			if strings.Contains(line, `"WARN"`) || strings.Contains(line, `"ERROR"`) || strings.HasPrefix(line, "panic") {
+				lines = append(lines, line)
+			}
+		}
+		if err != nil || len(lines) > 0 {
+			w.t.Logf("%s %v:\n%s", filepath.Base(file), err, strings.Join(lines[max(0, len(lines)-5):], ""))
+		}
 	}
 }
 
@@ -119,12 +143,13 @@ func (w *world) up(flags ...string) {
 	if err := w.Up(w.t.Context(), flags...); err != nil {
 		w.t.Fatal(err)
 	}
-	w.urls = nil
+	var urls []string
 	for _, p := range w.status().Services {
 		if strings.HasPrefix(p.Name, "admission") {
-			w.urls = append(w.urls, p.Address)
+			urls = append(urls, p.Address)
 		}
 	}
+	w.gates.list.Store(&urls)
 }
 
 func (w *world) status() rig.Status {
@@ -175,8 +200,7 @@ func (w *world) tenants(yaml string, ids ...string) {
 
 // client takes the copies of admission in turn.
 func (w *world) client(tenant string) *caller.Client {
-	n := w.next.Add(1)
-	return caller.New(w.urls[int(n)%len(w.urls)], w.keys[tenant], connections)
+	return caller.New(w.gates.pick(), w.keys[tenant], connections)
 }
 
 var connections = caller.HTTP(64)

@@ -126,7 +126,7 @@ func (w *world) k6() {
 	var calls int64 // settled in all
 	script := func(code int, p95 string) string {
 		args := []string{"standin/run.js"}
-		for _, v := range []string{"WEIR_URL=" + w.urls[0], "WEIR_KEYS=" + w.keys["k6-a"] + "," + w.keys["k6-b"], "WEIR_DURATION=3s", "WEIR_RATE=10", "WEIR_P95=" + p95, "WEIR_SUMMARY=" + summary} {
+		for _, v := range []string{"WEIR_URL=" + w.gates.pick(), "WEIR_KEYS=" + w.keys["k6-a"] + "," + w.keys["k6-b"], "WEIR_DURATION=3s", "WEIR_RATE=10", "WEIR_P95=" + p95, "WEIR_SUMMARY=" + summary} {
 			args = append(args, "-e", v)
 		}
 		out := run(w.t, code, dir, os.Environ(), "node", append(args, "reserve_settle.js")...)

@@ -134,6 +134,11 @@ func (t Target) call(ctx context.Context, c workload.Call, tree *caller.Tree) er
 	var admission caller.Admission
 	err = caller.Insist(ctx, nil, func() (err error) { admission, err = t.Client(c.Tenant).Reserve(ctx, r); return err })
 	if err != nil {
+		// The answer was lost, and the lease had run out before the repeat: it was admitted, and has expired.
+		var refused *caller.Refusal
+		if r.LeaseSeconds == leaseAbandoned && errors.As(err, &refused) && refused.Code == "reservation_conflict" {
+			return nil
+		}
 		return fmt.Errorf("reserve: %w", err)
 	}
 	report := caller.Settlement{Receipt: admission.Receipt}
