@@ -35,8 +35,14 @@ func Encode(ev Event) []byte {
 
 // ContentHash is the SHA-256 of what the event says: everything but the token it was sent with. Two encodings of one
 // event have the same hash; numbers in the provider's usage are compared as written.
+//
+// An execution ends once, whoever saw it first: two copies of the breaker may trip on different causes at the same
+// instant, so a termination is only what it ends.
 func ContentHash(ev Event) [sha256.Size]byte {
 	ev.Data.ExecutionToken = ""
+	if ev.Type == TypeTermination {
+		ev.Time, ev.Data = time.Time{}, Data{RootExecutionID: ev.Data.RootExecutionID}
+	}
 	return sha256.Sum256(Encode(ev))
 }
 
