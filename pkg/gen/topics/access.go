@@ -17,10 +17,10 @@ type Access struct {
 
 // Accesses lists every service in the order of an event's way, then the operator's tool.
 var Accesses = []Access{
-	{Service: "admission", Reads: []bus.Topic{BudgetWindows, CatalogApikeys, CatalogPrices, CatalogTenants, ControlKeys, ExecutionsRevoked, LedgerEntries}, Writes: []bus.Topic{AdmissionDecisions, ControlKeys}, Groups: []string{"weir.admission-journal", "weir.admission-windows"}},
+	{Service: "admission", Reads: []bus.Topic{BudgetWindows, CatalogApikeys, CatalogPrices, CatalogTenants, ControlKeys, ControlKillswitch, ExecutionsRevoked, LedgerEntries}, Writes: []bus.Topic{AdmissionDecisions, ControlKeys, UsageEvents}, Groups: []string{"weir.admission-journal", "weir.admission-windows"}},
 	{Service: "outbox-relay", Reads: []bus.Topic{}, Writes: []bus.Topic{UsageEvents}, Groups: []string{}},
 	{Service: "cost-attributor", Reads: []bus.Topic{CatalogPrices, CatalogTenants, ControlKeys, LedgerEntries, UsageEvents}, Writes: []bus.Topic{LedgerEntries, UsageDeadletter, UsageEvents}, Groups: []string{"weir.cost-attributor", "weir.ledger-sink"}},
 	{Service: "budget-aggregator", Reads: []bus.Topic{BudgetWindows, CatalogTenants, LedgerEntries}, Writes: []bus.Topic{BudgetWindows}, Groups: []string{"weir.budget-aggregator", "weir.window-sink"}},
 	{Service: "breaker", Reads: []bus.Topic{AdmissionDecisions, CatalogTenants, ExecutionsRevoked, LedgerEntries}, Writes: []bus.Topic{ExecutionsRevoked, UsageEvents}, Groups: []string{"weir.breaker-decisions", "weir.breaker-journal"}},
-	{Service: "weir", Reads: []bus.Topic{AdmissionDecisions, BudgetWindows, CatalogApikeys, CatalogPrices, CatalogTenants, ControlKeys, ExecutionsRevoked, LedgerEntries, UsageDeadletter, UsageEvents}, Writes: []bus.Topic{CatalogApikeys, CatalogPrices, CatalogTenants, UsageEvents}, Groups: []string{}},
+	{Service: "weir", Reads: []bus.Topic{AdmissionDecisions, BudgetWindows, CatalogApikeys, CatalogPrices, CatalogTenants, ControlKeys, ControlKillswitch, ExecutionsRevoked, LedgerEntries, UsageDeadletter, UsageEvents}, Writes: []bus.Topic{CatalogApikeys, CatalogPrices, CatalogTenants, ControlKillswitch, UsageEvents}, Groups: []string{}},
 }

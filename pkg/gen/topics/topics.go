@@ -23,6 +23,9 @@ var CatalogTenants = bus.NewTopic(bus.TopicSpec{Name: "catalog.tenants.v1", Key:
 // ControlKeys is control.keys.v1: Public keys that verify execution tokens.
 var ControlKeys = bus.NewTopic(bus.TopicSpec{Name: "control.keys.v1", Key: "key id", Partitions: 1, Cleanup: "compact", RetentionMs: -1, MinCompactionLagMs: 3600000, MaxRecordBytes: 65536})
 
+// ControlKillswitch is control.killswitch.v1: What an operator has stopped by hand - everything, a tenant, a provider or a model.
+var ControlKillswitch = bus.NewTopic(bus.TopicSpec{Name: "control.killswitch.v1", Key: "scope", Partitions: 1, Cleanup: "compact", RetentionMs: -1, MinCompactionLagMs: 3600000, MaxRecordBytes: 65536})
+
 // ExecutionsRevoked is executions.revoked.v1: Root executions that were ended, with all their descendants.
 var ExecutionsRevoked = bus.NewTopic(bus.TopicSpec{Name: "executions.revoked.v1", Key: "tenant and root execution", Partitions: 4, Cleanup: "compact,delete", RetentionMs: 3024000000, MinCompactionLagMs: 3600000, MaxRecordBytes: 65536})
 
@@ -36,4 +39,4 @@ var UsageDeadletter = bus.NewTopic(bus.TopicSpec{Name: "usage.deadletter.v1", Ke
 var UsageEvents = bus.NewTopic(bus.TopicSpec{Name: "usage.events.v1", Key: "tenant", Partitions: 4, Cleanup: "delete", RetentionMs: 3024000000, MinCompactionLagMs: 0, MaxRecordBytes: 1048576})
 
 // All lists every topic in the order of its name.
-var All = []bus.Topic{AdmissionDecisions, BudgetWindows, CatalogApikeys, CatalogPrices, CatalogTenants, ControlKeys, ExecutionsRevoked, LedgerEntries, UsageDeadletter, UsageEvents}
+var All = []bus.Topic{AdmissionDecisions, BudgetWindows, CatalogApikeys, CatalogPrices, CatalogTenants, ControlKeys, ControlKillswitch, ExecutionsRevoked, LedgerEntries, UsageDeadletter, UsageEvents}

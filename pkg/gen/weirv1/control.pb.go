@@ -300,6 +300,79 @@ func (x *SigningKey) GetNotAfter() *timestamppb.Timestamp {
 	return nil
 }
 
+// KillSwitch (control.killswitch.v1) stops, or lets go again, what a scope names. Key: scope.
+type KillSwitch struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "all", "tenant:T", "provider:P" or "model:M".
+	Scope string `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
+	On    bool   `protobuf:"varint,2,opt,name=on,proto3" json:"on,omitempty"`
+	// For people; at most 256 bytes.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Unix microseconds of the change, always above the version it replaces. Topic and mirror may be read in any order:
+	// the highest version wins, and of two equal ones the one that stops.
+	Version       int64 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KillSwitch) Reset() {
+	*x = KillSwitch{}
+	mi := &file_weir_v1_control_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KillSwitch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KillSwitch) ProtoMessage() {}
+
+func (x *KillSwitch) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_v1_control_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KillSwitch.ProtoReflect.Descriptor instead.
+func (*KillSwitch) Descriptor() ([]byte, []int) {
+	return file_weir_v1_control_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *KillSwitch) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+func (x *KillSwitch) GetOn() bool {
+	if x != nil {
+		return x.On
+	}
+	return false
+}
+
+func (x *KillSwitch) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *KillSwitch) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
 var File_weir_v1_control_proto protoreflect.FileDescriptor
 
 const file_weir_v1_control_proto_rawDesc = "" +
@@ -333,7 +406,13 @@ const file_weir_v1_control_proto_rawDesc = "" +
 	"public_key\x18\x03 \x01(\fR\tpublicKey\x129\n" +
 	"\n" +
 	"not_before\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x127\n" +
-	"\tnot_after\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfterB4Z2github.com/weir-project/weir/pkg/gen/weirv1;weirv1b\x06proto3"
+	"\tnot_after\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"d\n" +
+	"\n" +
+	"KillSwitch\x12\x14\n" +
+	"\x05scope\x18\x01 \x01(\tR\x05scope\x12\x0e\n" +
+	"\x02on\x18\x02 \x01(\bR\x02on\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
+	"\aversion\x18\x04 \x01(\x03R\aversionB4Z2github.com/weir-project/weir/pkg/gen/weirv1;weirv1b\x06proto3"
 
 var (
 	file_weir_v1_control_proto_rawDescOnce sync.Once
@@ -347,18 +426,19 @@ func file_weir_v1_control_proto_rawDescGZIP() []byte {
 	return file_weir_v1_control_proto_rawDescData
 }
 
-var file_weir_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_weir_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_weir_v1_control_proto_goTypes = []any{
 	(*Decision)(nil),              // 0: weir.v1.Decision
 	(*Revocation)(nil),            // 1: weir.v1.Revocation
 	(*SigningKey)(nil),            // 2: weir.v1.SigningKey
-	(*timestamppb.Timestamp)(nil), // 3: google.protobuf.Timestamp
+	(*KillSwitch)(nil),            // 3: weir.v1.KillSwitch
+	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
 }
 var file_weir_v1_control_proto_depIdxs = []int32{
-	3, // 0: weir.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
-	3, // 1: weir.v1.Revocation.revoked_at:type_name -> google.protobuf.Timestamp
-	3, // 2: weir.v1.SigningKey.not_before:type_name -> google.protobuf.Timestamp
-	3, // 3: weir.v1.SigningKey.not_after:type_name -> google.protobuf.Timestamp
+	4, // 0: weir.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
+	4, // 1: weir.v1.Revocation.revoked_at:type_name -> google.protobuf.Timestamp
+	4, // 2: weir.v1.SigningKey.not_before:type_name -> google.protobuf.Timestamp
+	4, // 3: weir.v1.SigningKey.not_after:type_name -> google.protobuf.Timestamp
 	4, // [4:4] is the sub-list for method output_type
 	4, // [4:4] is the sub-list for method input_type
 	4, // [4:4] is the sub-list for extension type_name
@@ -377,7 +457,7 @@ func file_weir_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_v1_control_proto_rawDesc), len(file_weir_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
