@@ -53,7 +53,11 @@ func TopicConfigs(t Topic) map[string]string {
 	return cfg
 }
 
-// EnsureTopics creates the topics that are missing; those which exist are left as they are (see CheckTopics).
+// appearWithin bounds the wait until a created topic is known to the brokers.
+const appearWithin = 10 * time.Second
+
+// EnsureTopics creates the topics that are missing, and returns when the brokers know them: a KRaft controller
+// acknowledges a topic before every broker has heard of it. Those which exist are left as they are (see CheckTopics).
 func (a *Admin) EnsureTopics(ctx context.Context, topics []Topic, replication int) error {
 	for _, t := range topics {
 		cfg := map[string]*string{}
@@ -64,7 +68,32 @@ func (a *Admin) EnsureTopics(ctx context.Context, topics []Topic, replication in
 		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 			return fmt.Errorf("create topic %s: %w", t.Name(), err)
 		}
-		a.raw.PurgeTopicsFromClient(t.Name()) // or the cached "no such topic" would answer the next questions
+	}
+	ctx, cancel := context.WithTimeout(ctx, appearWithin)
+	defer cancel()
+	wait := backoff{min: 10 * time.Millisecond, max: 200 * time.Millisecond}
+	for {
+		err := a.known(ctx, topics)
+		if err == nil || !wait.wait(ctx) {
+			return err
+		}
+	}
+}
+
+// known reports the first topic that the brokers do not know.
+func (a *Admin) known(ctx context.Context, topics []Topic) error {
+	for _, t := range topics {
+		a.raw.PurgeTopicsFromClient(t.Name()) // or the cached "no such topic" would answer
+		details, err := a.cl.ListTopics(ctx, t.Name())
+		if err == nil {
+			err = details[t.Name()].Err
+		}
+		if err == nil && len(details[t.Name()].Partitions) == 0 {
+			err = kerr.UnknownTopicOrPartition
+		}
+		if err != nil {
+			return fmt.Errorf("topic %s is not known yet: %w", t.Name(), err)
+		}
 	}
 	return nil
 }
