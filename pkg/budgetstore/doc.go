@@ -16,6 +16,8 @@
 //	w:{t}:e       holds that are expiring, a hash by id       the same each, at most 65,536, then ErrFull
 //	w:{t}:x:<root> one root execution                        88 B, TTL from its start
 //	w:epoch       the epoch of this Redis, no TTL
+//	w:kill        kill switches, a hash by scope, at most admit.MaxKills; no TTL
+//	w:used:<hash> a webhook that was taken, about 100 B, TTL = twice its window
 //
 // Invariants:
 //   - One script call decides and changes everything, or nothing.
