@@ -60,6 +60,9 @@ func Start(ctx context.Context, c Config) (*part.Part, error) {
 	if err := c.create(ctx, acc, password); err != nil {
 		return nil, err
 	}
+	if err := c.clearStaleLock(); err != nil {
+		return nil, err
+	}
 	address := (&url.URL{Scheme: "postgres", User: url.UserPassword(User, password), Host: c.Addr(), Path: "/" + Database, RawQuery: "sslmode=disable"}).String()
 	p, err := part.Spawn(part.Command{
 		Kind: part.KindPostgres, Address: address, Path: filepath.Join(c.BinDir, "postgres"), Dir: "/", LogFile: c.LogFile,
