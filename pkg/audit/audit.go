@@ -53,6 +53,8 @@ type Books interface {
 	LedgerRows(ctx context.Context, fn func(LedgerRow) error) error
 	// Windows calls fn for the latest version of every window.
 	Windows(ctx context.Context, fn func(WindowRow) error) error
+	// WindowConflicts calls fn for windows that have rows of one version with different contents.
+	WindowConflicts(ctx context.Context, fn func(key WindowKey, contents int64) error) error
 }
 
 // Counters are a tenant's dollars in Redis. Own is settled and held, Held what open holds may still give back.

@@ -37,8 +37,10 @@ type world struct {
 	next    map[string]int64 // topic/partition -> next offset
 	rows    []audit.LedgerRow
 	windows []audit.WindowRow
-	tenants map[string]audit.Counters
-	roots   map[string]audit.ExecutionCounters // tenant/root
+	// conflicts are windows with two contents of one version.
+	conflicts []audit.WindowKey
+	tenants   map[string]audit.Counters
+	roots     map[string]audit.ExecutionCounters // tenant/root
 }
 
 // Books and Budgets as the auditor asks them.
@@ -54,6 +56,15 @@ func (w *world) LedgerRows(_ context.Context, fn func(audit.LedgerRow) error) er
 func (w *world) Windows(_ context.Context, fn func(audit.WindowRow) error) error {
 	for _, r := range w.windows {
 		if err := fn(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) WindowConflicts(_ context.Context, fn func(audit.WindowKey, int64) error) error {
+	for _, k := range w.conflicts {
+		if err := fn(k, 2); err != nil {
 			return err
 		}
 	}

@@ -77,6 +77,7 @@ func spoiledWindows() []spoiling {
 	return []spoiling{
 		{"window deleted", func(w *world) { n := day(w); w.windows = slices.Delete(w.windows, n, n+1) }, "windows table", []string{key, "nothing"}},
 		{"window twice", func(w *world) { w.windows = append(w.windows, w.windows[day(w)]) }, "windows table", []string{key, "two"}},
+		{"window with two contents", func(w *world) { w.conflicts = append(w.conflicts, w.windows[day(w)].Key) }, "windows table", []string{key, "one content"}},
 		{"window invented", func(w *world) {
 			w.windows = append(w.windows, audit.WindowRow{Key: audit.WindowKey{Tenant: "acme", Scope: "TENANT", Kind: "DAY", Window: 20260316}})
 		}, "windows table", []string{"20260316", "nothing"}},

@@ -143,6 +143,12 @@ func checkWindowTable(ctx context.Context, books Books, want map[WindowKey]*tota
 		latest[row.Key] = row
 		return nil
 	})
+	if err == nil {
+		err = books.WindowConflicts(ctx, func(key WindowKey, contents int64) error {
+			r.differ("windows table", key.String(), "one content of a version", fmt.Sprint(contents))
+			return nil
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("read the windows: %w", err)
 	}

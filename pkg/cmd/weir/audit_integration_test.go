@@ -1,0 +1,303 @@
+//go:build integration
+
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weir-project/weir/pkg/audit"
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/gen/weirv1"
+	"github.com/weir-project/weir/pkg/instance"
+	"github.com/weir-project/weir/pkg/testkit"
+	"github.com/weir-project/weir/pkg/usageevent"
+)
+
+// stage is a running instance with traffic in its books, and the ways to spoil its stores.
+type stage struct {
+	*place
+	state instance.State
+	log   *bus.Conn
+	redis *redis.Client
+}
+
+// TestAuditFindsWhatIsSpoiled deletes, doubles and alters by one digit a ledger row, a window and a Redis counter. Each
+// gives exit 1 and is named; between them all is undone and the audit is ok.
+func TestAuditFindsWhatIsSpoiled(t *testing.T) {
+	root := here(t)
+	p := newInstance(t)
+	p.must("up")
+	if a := p.run("audit"); a.code != 1 || !strings.Contains(a.out, "an empty log") {
+		t.Errorf("audit of an empty log: %+v", a)
+	}
+	s := newStage(t, p)
+	s.traffic(root)
+	s.ok("before")
+	id := strings.TrimSpace(s.query("SELECT id FROM agent_cost_ledger WHERE reservation_id = 'r1' AND entry_kind = 'USAGE'"))
+	s.ledger(id)
+	s.windowTable()
+	s.windowTopic()
+	s.counters()
+	s.ok("at the end")
+}
+
+func newStage(t *testing.T, p *place) *stage {
+	t.Helper()
+	state, err := instance.Dir(p.dir).Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { part, _ := state.Part(name); return part.Address }
+	address, err := bus.ParseAddress(at("kafka"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := bus.Connect(bus.Options{Address: address, ClientID: "test", Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	options, err := redis.ParseURL(at("redis"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(options)
+	t.Cleanup(func() { _ = client.Close() })
+	return &stage{p, state, conn, client}
+}
+
+// traffic: settled reservations of an execution, an open hold, usage straight from Kafka (also twice, and of a tenant
+// that never reserved), and poison.
+func (s *stage) traffic(root string) {
+	s.t.Helper()
+	key := s.fill(root)
+	token := s.call("POST", "/v1/executions", key, `{"root_execution_id": "x1", "agent_id": "lead"}`).body["token"].(string)
+	for i := range 3 {
+		id := fmt.Sprintf("r%d", i)
+		s.t.Logf("reserve %s", id)
+		r := s.call("POST", "/v1/reservations", key, `{"reservation_id": "`+id+`", "provider": "openai", "model": "gpt-4o",
+			"estimate": {"input_tokens": 1000, "max_output_tokens": 20}, "execution_token": "`+token+`"}`)
+		if r.status != 201 {
+			s.t.Fatalf("reserve: %d %s", r.status, r.text)
+		}
+		if i == 2 {
+			continue // stays open
+		}
+		if r := s.call("POST", "/v1/reservations/"+id+"/settle", key, `{"api": "chat.completions", "usage": {"prompt_tokens": 1000, "completion_tokens": 10}}`); r.status != 200 {
+			s.t.Fatalf("settle: %d %s", r.status, r.text)
+		}
+	}
+	event := func(tenant, id string) bus.Record {
+		q := money.NewDecimal(1000)
+		ev := usageevent.Event{ID: id, Source: "test", Type: usageevent.TypeUsage, Subject: tenant, Time: time.Now().UTC(), Data: usageevent.Data{
+			Provider: "openai", Model: "gpt-4o", RootExecutionID: "x1", AgentID: "scraper", ParentAgentID: "lead", Meters: map[string]money.Decimal{"input_tokens": q, "output_tokens": q},
+		}}
+		return bus.NewRecord(topics.UsageEvents, tenant, []byte(tenant), usageevent.Encode(ev))
+	}
+	once := event("acme", "k1")
+	produce(s.t, s.log, once, once, event("acme", "k2"), event("beta", "k1"), bus.NewRecord(topics.UsageEvents, "acme", []byte("acme"), []byte("{")))
+}
+
+// ok wants a clean audit.
+func (s *stage) ok(when string) {
+	s.t.Helper()
+	if a := s.run("audit"); a.code != 0 || !strings.HasSuffix(a.out, "audit: ok\n") {
+		s.t.Fatalf("%s: %+v", when, a)
+	}
+}
+
+// spoil does something, wants the audit to name it, undoes it and wants a clean audit.
+func (s *stage) spoil(name string, do, undo func(), words ...string) {
+	s.t.Helper()
+	do()
+	a := s.run("audit", "--json")
+	r := decodeJSON[audit.Report](s.t, a)
+	found := false
+	for _, d := range r.Differences {
+		all := true
+		for _, w := range words {
+			all = all && strings.Contains(d.String(), w)
+		}
+		found = found || all
+	}
+	if a.code != 1 || r.OK || !found {
+		s.t.Errorf("%s: exit %d; no difference with %v in %v", name, a.code, words, r.Differences)
+	}
+	undo()
+	s.ok(name + ", undone")
+}
+
+// query runs one statement in ClickHouse as its administrator.
+func (s *stage) query(sql string) string {
+	s.t.Helper()
+	part, _ := s.state.Part("clickhouse")
+	out, err := testkit.QueryClickHouse(s.t.Context(), strings.TrimSuffix(part.Address, "/weir")+"/weir", sql)
+	if err != nil {
+		s.t.Fatalf("%s: %v", sql, err)
+	}
+	return out
+}
+
+// copied keeps a table's rows so that restore can put them back; deduplication must not take the rows for old ones.
+func (s *stage) copied(table string) (restore func()) {
+	s.t.Helper()
+	s.query("DROP TABLE IF EXISTS saved")
+	s.query("CREATE TABLE saved ENGINE = MergeTree ORDER BY tuple() AS SELECT * FROM " + table)
+	return func() {
+		s.query("TRUNCATE TABLE " + table)
+		s.query("INSERT INTO " + table + " SETTINGS insert_deduplicate = 0 SELECT * FROM saved")
+	}
+}
+
+func (s *stage) ledger(id string) {
+	s.t.Helper()
+	const table = "agent_cost_ledger"
+	restore := s.copied(table)
+	deleted := func() {
+		s.query("ALTER TABLE " + table + " DELETE WHERE id = '" + id + "' SETTINGS mutations_sync = 2")
+	}
+	again := func(what string) func() {
+		return func() {
+			deleted()
+			s.query("INSERT INTO " + table + " SETTINGS insert_deduplicate = 0 SELECT * " + what + " FROM saved WHERE id = '" + id + "'")
+		}
+	}
+	s.spoil("a ledger row deleted", deleted, restore, "ledger", id, "0 times")
+	s.spoil("a ledger row doubled", func() {
+		again("")()
+		s.query("INSERT INTO " + table + " SETTINGS insert_deduplicate = 0 SELECT * FROM saved WHERE id = '" + id + "'")
+	},
+		restore, "ledger", id, "2 times")
+	for column, change := range map[string]string{
+		"raw_cost_usd":  "raw_cost_usd + toDecimal128('0.000000000000000001', 18)",
+		"input_tokens":  "input_tokens + 1",
+		"agent_id":      "concat(agent_id, '1')",
+		"recorded_at":   "recorded_at + INTERVAL 1 NANOSECOND",
+		"meters":        "mapApply((k, v) -> (k, v + 1), meters)",
+		"kafka_offset":  "kafka_offset + 1",
+		"posted_period": "posted_period + 1",
+	} {
+		s.spoil("one digit of "+column, again("REPLACE("+change+" AS "+column+")"), restore, "ledger", id, column)
+	}
+}
+
+func (s *stage) windowTable() {
+	s.t.Helper()
+	const table, where = "budget_windows", "tenant_id = 'acme' AND kind = 'DAY'"
+	restore := s.copied(table)
+	deleted := func() { s.query("ALTER TABLE " + table + " DELETE WHERE " + where + " SETTINGS mutations_sync = 2") }
+	replaced := func(change string) func() {
+		return func() {
+			deleted()
+			s.query("INSERT INTO " + table + " SELECT * REPLACE(" + change + ") FROM saved WHERE " + where)
+		}
+	}
+	s.spoil("a window deleted", deleted, restore, "windows table", "acme TENANT  DAY", "nothing")
+	s.spoil("a window doubled", replaced("raw_cost_usd * 2 AS raw_cost_usd, own_nanos * 2 AS own_nanos"), restore, "windows table", "acme TENANT  DAY", "raw cost")
+	s.spoil("one digit of a window", replaced("external_nanos + 1 AS external_nanos"), restore, "windows table", "acme TENANT  DAY", "external nano-dollars")
+	s.spoil("another row of the same version", func() {
+		s.query("INSERT INTO " + table + " SELECT * REPLACE(own_nanos + 1 AS own_nanos) FROM saved WHERE " + where + " ORDER BY version DESC LIMIT 1")
+	}, restore, "windows table", "acme TENANT  DAY", "one content")
+}
+
+func (s *stage) windowTopic() {
+	s.t.Helper()
+	var last bus.Record
+	total := new(weirv1.WindowTotal)
+	for partition := range int32(topics.BudgetWindows.Partitions()) {
+		err := s.log.ReadPartition(s.t.Context(), topics.BudgetWindows, partition, -1, -1, func(r bus.Record) error {
+			m := new(weirv1.WindowTotal)
+			if err := proto.Unmarshal(r.Value, m); err != nil {
+				return err
+			}
+			if m.GetTenantId() == "acme" && m.GetKind() == weirv1.WindowKind_WINDOW_KIND_DAY && m.GetVersion() >= total.GetVersion() {
+				last, total = r, m
+			}
+			return nil
+		})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	restoreTable := s.copied("budget_windows")
+	publish := func(value []byte) {
+		s.t.Helper()
+		produce(s.t, s.log, bus.Record{Topic: topics.BudgetWindows, Partition: last.Partition, Key: last.Key, Value: value})
+	}
+	changed := func(change func(*weirv1.WindowTotal)) func() {
+		return func() {
+			m := proto.Clone(total).(*weirv1.WindowTotal)
+			change(m)
+			value, err := proto.Marshal(m)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			publish(value)
+		}
+	}
+	undo := func() {
+		publish(last.Value)
+		// The sink has written what the topic said: wait until it has read the right one as well.
+		s.wait("the sink is through", func() bool {
+			ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+			defer cancel()
+			behind, err := lag(ctx, s.log, wholeWay())
+			return err == nil && behind == 0
+		})
+		restoreTable()
+	}
+	s.spoil("a window deleted from the topic", func() { publish(nil) }, undo, "windows topic", "acme TENANT  DAY", "nothing")
+	s.spoil("a window of the topic doubled", changed(func(m *weirv1.WindowTotal) { m.OwnNanos, m.ExternalNanos = 2*m.OwnNanos, 2*m.ExternalNanos }), undo, "windows topic", "acme TENANT  DAY", "own nano-dollars")
+	s.spoil("one digit of a window of the topic", changed(func(m *weirv1.WindowTotal) { m.InputTokens++ }), undo, "windows topic", "acme TENANT  DAY", "input tokens")
+}
+
+// counters changes single numbers of the state that admission's scripts keep: little-endian doubles (pkg/budgetstore).
+func (s *stage) counters() {
+	s.t.Helper()
+	const day, execution = "w:{acme}:s", "w:{acme}:x:x1"
+	get := func(key string) string {
+		v, err := s.redis.Get(s.t.Context(), key).Result()
+		if err != nil {
+			s.t.Fatalf("%s: %v", key, err)
+		}
+		return v
+	}
+	set := func(key, value string) {
+		if err := s.redis.Set(s.t.Context(), key, value, redis.KeepTTL).Err(); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	for _, key := range []string{day, execution} {
+		before := get(key)
+		undo := func() { set(key, before) }
+		words := map[string][]string{day: {"redis", "tenant acme DAY"}, execution: {"redis", "tenant acme execution x1"}}[key]
+		field := map[string]int{day: 14, execution: 1}[key] // own
+		change := func(f func(float64) float64) func() {
+			return func() {
+				b := []byte(before)
+				at := b[(field-1)*8:]
+				binary.LittleEndian.PutUint64(at, math.Float64bits(f(math.Float64frombits(binary.LittleEndian.Uint64(at)))))
+				set(key, string(b))
+			}
+		}
+		s.spoil("one nano-dollar in "+key, change(func(n float64) float64 { return n + 1 }), undo, append(words, "own")...)
+		s.spoil("doubled in "+key, change(func(n float64) float64 { return 2 * n }), undo, append(words, "own")...)
+	}
+	saved := get(day)
+	s.spoil("the tenant's counters gone", func() { s.redis.Del(s.t.Context(), day) }, func() { set(day, saved) }, "redis", "tenant acme", "none")
+	ttl, kept := s.redis.PTTL(s.t.Context(), execution).Val(), get(execution)
+	s.spoil("the execution's counters gone", func() { s.redis.Del(s.t.Context(), execution) },
+		func() { s.redis.Set(s.t.Context(), execution, kept, ttl) }, "redis", "execution x1", "none")
+}

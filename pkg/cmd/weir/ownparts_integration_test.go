@@ -1,0 +1,98 @@
+//go:build integration
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weir-project/weir/pkg/testkit"
+)
+
+// TestOwnParts gives `up` parts of the user's own: nothing is created in them before `weir init`, their processes are
+// not ours, and `down` leaves them alone.
+func TestOwnParts(t *testing.T) {
+	root := here(t)
+	kafka, redis, postgres, clickhouse := testkit.Kafka(t), testkit.Redis(t), testkit.Postgres(t), testkit.ClickHouse(t)
+	p := newInstance(t)
+	up := []string{"up", "--kafka", kafka, "--redis", redis, "--postgres", postgres, "--clickhouse", clickhouse}
+	a := p.run(up...)
+	if a.code != 3 || !strings.Contains(a.err, "weir init") || !strings.Contains(a.err, "topic usage.events.v1: missing") {
+		t.Errorf("up before init: %+v", a)
+	}
+	if tables := postgresTables(t, postgres); tables != "" {
+		t.Errorf("created silently in Postgres: %s", tables)
+	}
+	if tables, err := testkit.QueryClickHouse(t.Context(), clickhouse, "SHOW TABLES"); err != nil || tables != "" {
+		t.Errorf("created silently in ClickHouse: %q, %v", tables, err)
+	}
+	// One after the other, each missing thing is named until it is there.
+	p.must("init", "--kafka", kafka)
+	if a := p.run(up...); a.code != 3 || !strings.Contains(a.err, "postgres") || !strings.Contains(a.err, "weir init") {
+		t.Errorf("up with Kafka alone: %+v", a)
+	}
+	p.must("init", "--postgres", postgres)
+	if a := p.run(up...); a.code != 3 || !strings.Contains(a.err, "clickhouse") || !strings.Contains(a.err, "weir init") {
+		t.Errorf("up without ClickHouse's tables: %+v", a)
+	}
+	p.must("init", "--clickhouse", clickhouse)
+	if a := p.run(up...); a.code != 3 || !strings.Contains(a.err, "epoch") || !strings.Contains(a.err, "weir init") {
+		t.Errorf("up without an epoch: %+v", a)
+	}
+	all := append([]string{"init"}, up[1:]...)
+	if a := p.must(append(all, "--json")...); !strings.Contains(a.out, `"redis"`) {
+		t.Errorf("init: %+v", a)
+	}
+	p.must(all...) // again: nothing is left to do
+	p.must(up...)
+	for _, x := range p.status().Parts {
+		if x.State != "external" || x.PID != nil || x.Kind != "external" || strings.Contains(x.Address, "weir:weir@") {
+			t.Errorf("%+v", x)
+		}
+	}
+	key := p.fill(root)
+	p.spend(key, "r1")
+	if a := p.run("audit"); a.code != 0 {
+		t.Errorf("audit: %+v", a)
+	}
+	p.must("down")
+	if tables := postgresTables(t, postgres); !strings.Contains(tables, "reservations") {
+		t.Errorf("after down: %q", tables)
+	}
+	p.must("up") // the addresses are remembered
+	p.spend(key, "r2")
+	p.must("down")
+}
+
+// TestPartsAwayAreNamed: an address where nothing answers is exit 3 and says which part.
+func TestPartsAwayAreNamed(t *testing.T) {
+	p := newInstance(t)
+	a := p.run("up", "--kafka", "kafka://127.0.0.1:1", "--redis", "redis://127.0.0.1:1", "--postgres", "postgres://127.0.0.1:1/x", "--clickhouse", "http://127.0.0.1:1/weir")
+	if a.code != 3 || !strings.Contains(a.err, "kafka") || !strings.Contains(a.err, "does not answer") {
+		t.Errorf("%+v", a)
+	}
+	p = newInstance(t)
+	if a := p.run("up", "--kafka", "nonsense"); a.code != 2 || !strings.Contains(a.err, "kafka://host:port") {
+		t.Errorf("%+v", a)
+	}
+	if len(p.pids()) != 0 {
+		t.Errorf("started all the same: %v", p.pids())
+	}
+}
+
+func postgresTables(t *testing.T, address string) string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	var names string
+	err = conn.QueryRow(t.Context(), "SELECT coalesce(string_agg(tablename, ' ' ORDER BY tablename), '') FROM pg_tables WHERE schemaname = 'public'").Scan(&names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}

@@ -1,0 +1,257 @@
+//go:build integration
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestLife takes one instance through a life: up, use, down with hung processes, up, a power cut, up, lost data.
+func TestLife(t *testing.T) {
+	root := here(t)
+	p := newInstance(t)
+	started := p.sh(`weir up --dir "$D" 2>&1 | cat`) // returns only if no child holds the pipe
+	if started.code != 0 || !strings.Contains(started.out, "services ready: 5 of 5") || !strings.Contains(started.out, p.dir) {
+		t.Fatalf("up: %+v", started)
+	}
+	checkStatus(t, p)
+	if again := p.must("up", "--json"); !strings.Contains(again.out, `"services"`) {
+		t.Errorf("up --json says %s", again.out)
+	}
+	key := p.fill(root)
+	for i := range 5 {
+		p.spend(key, fmt.Sprintf("r%d", i))
+	}
+	checkEnv(t, p)
+	checkKeys(t, p)
+	p.wait("the budget shows what was spent", func() bool { return strings.Contains(p.budget(key), "0.013") })
+	before := p.budget(key)
+	checkHungDown(t, p)
+	p.must("up")
+	if after := p.budget(key); after != before {
+		t.Errorf("after down and up:\n%s\nbefore:\n%s", after, before)
+	}
+	p.spend(key, "after-down")
+
+	p.killAll()
+	if a := p.run("status"); a.code != 1 || strings.Count(a.out, "stopped") != 9 {
+		t.Errorf("after a power cut: %+v", a)
+	}
+	if a := p.run("tenants", "show"); a.code != 3 || !strings.Contains(a.err, "weir up --dir") {
+		t.Errorf("a command on a dead instance: %+v", a)
+	}
+	p.must("up")
+	p.spend(key, "after-the-cut")
+	if a := p.run("audit"); a.code != 0 || !strings.Contains(a.out, "audit: ok") {
+		t.Errorf("audit after the cut: %+v", a)
+	}
+	checkLostData(t, p)
+}
+
+// budget is acme's counters without what the clock moves.
+func (p *place) budget(key string) string {
+	p.t.Helper()
+	r := p.call("GET", "/v1/budget", key, "")
+	if r.status != 200 {
+		p.t.Fatalf("budget: %d %s", r.status, r.text)
+	}
+	windows, _ := r.body["windows"].(map[string]any)
+	return fmt.Sprint(windows["day"], windows["month"])
+}
+
+// checkStatus wants the shape of design.md, section 12, and pids that are the processes themselves.
+func checkStatus(t *testing.T, p *place) {
+	t.Helper()
+	s := p.status()
+	var parts, services []string
+	programs := map[string]string{"kafka": "weir", "redis": "redis-", "postgres": "postgres", "clickhouse": "weir"}
+	for _, x := range s.Parts {
+		parts = append(parts, x.Name)
+		if x.State != "running" || x.Kind == "" || x.PID == nil {
+			t.Errorf("%+v", x)
+			continue
+		}
+		checkProgram(t, *x.PID, programs[x.Name])
+	}
+	for _, x := range s.Services {
+		services = append(services, x.Name)
+		if x.State != "ready" || x.PID == nil || !strings.HasPrefix(x.Address, "http://127.0.0.1:") {
+			t.Errorf("%+v", x)
+			continue
+		}
+		checkProgram(t, *x.PID, x.Name)
+	}
+	slices.Sort(services)
+	if !slices.Equal(parts, []string{"kafka", "redis", "postgres", "clickhouse"}) ||
+		!slices.Equal(services, []string{"admission", "breaker", "budget-aggregator", "cost-attributor", "outbox-relay"}) {
+		t.Errorf("parts %v, services %v", parts, services)
+	}
+	text := p.must("status")
+	if lines := strings.Split(strings.TrimSpace(text.out), "\n"); len(lines) != 10 || strings.Contains(text.out, "weir:weir@") {
+		t.Errorf("status:\n%s", text.out)
+	}
+}
+
+func checkProgram(t *testing.T, pid int, program string) {
+	t.Helper()
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil || !strings.HasPrefix(filepath.Base(exe), program) {
+		t.Errorf("pid %d runs %s (%v), not %s", pid, exe, err, program)
+	}
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil || strings.Contains(string(line), "://weir:") || strings.Contains(string(line), "://default:") {
+		t.Errorf("command line %q, %v", line, err)
+	}
+	for fd := range 3 { // only the log and the null device
+		to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, fd))
+		if err != nil || strings.HasPrefix(to, "pipe:") {
+			t.Errorf("%s holds %s as %d, %v", program, to, fd, err)
+		}
+	}
+}
+
+// checkEnv evaluates the exports in a shell and uses them.
+func checkEnv(t *testing.T, p *place) {
+	t.Helper()
+	a := p.sh(`eval "$(weir env --dir "$D")" && echo "$WEIR_URL $WEIR_KAFKA_BROKERS $WEIR_DIR" && weir tenants show acme --json &&
+		curl -sf "$WEIR_CLICKHOUSE_URL/?database=weir" -u "finance:$WEIR_FINANCE_PASSWORD" --data 'SELECT count() FROM agent_cost_ledger' &&
+		curl -s -o /dev/null -w '%{http_code}\n' "$WEIR_URL/readyz"`)
+	if a.code != 0 || !strings.Contains(a.out, p.dir) || !strings.Contains(a.out, `"acme"`) || !strings.HasSuffix(a.out, "200\n") {
+		t.Errorf("env: %+v", a)
+	}
+}
+
+// checkKeys: a command about keys returns when every replica knows.
+func checkKeys(t *testing.T, p *place) {
+	t.Helper()
+	made := decodeJSON[map[string]any](t, p.must("keys", "create", "--tenant", "beta", "--json"))
+	key := made["key"].(string)
+	if r := p.call("GET", "/v1/budget", key, ""); r.status != 200 {
+		t.Errorf("a new key: %d %s", r.status, r.text)
+	}
+	p.must("keys", "revoke", made["key_id"].(string))
+	if r := p.call("GET", "/v1/budget", key, ""); r.status != 401 {
+		t.Errorf("a revoked key: %d %s", r.status, r.text)
+	}
+}
+
+// checkHungDown stops a part and a service with SIGSTOP; down ends both within 15 s.
+func checkHungDown(t *testing.T, p *place) {
+	t.Helper()
+	pids := p.pids()
+	for _, name := range []string{"redis", "admission"} {
+		if err := syscall.Kill(pids[name], syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := time.Now()
+	if a := p.run("status"); a.code != 1 || !strings.Contains(a.out, "admission does not answer") {
+		t.Errorf("status with a hung service: %+v", a)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("status took %s", took)
+	}
+	start = time.Now()
+	p.must("down")
+	if took := time.Since(start); took > 15*time.Second {
+		t.Errorf("down took %s", took)
+	}
+	if left := p.pids(); len(left) != 0 {
+		t.Errorf("still there: %v", left)
+	}
+	p.must("down") // it is down
+}
+
+// checkLostData: nobody starts with a fresh budget because Redis' files are gone.
+func checkLostData(t *testing.T, p *place) {
+	t.Helper()
+	p.must("down")
+	data := filepath.Join(p.dir, "data", "redis")
+	entries, err := os.ReadDir(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries { // the folder stays, as after a failed disk that was replaced
+		if err := os.RemoveAll(filepath.Join(data, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a := p.run("up"); a.code != 3 || !strings.Contains(a.err, "data lost") || !strings.Contains(a.err, "redis") {
+		t.Errorf("up without Redis' files: %+v", a)
+	}
+	// A file that is not its data: Redis starts, empty, and Postgres knows better.
+	if err := os.WriteFile(filepath.Join(data, "README"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if a := p.run("up"); a.code != 3 || !strings.Contains(a.err, "data lost") || !strings.Contains(a.err, "Redis is empty") {
+		t.Errorf("up with an empty Redis: %+v", a)
+	}
+	for name := range p.pids() {
+		if slices.Contains([]string{"admission", "breaker"}, name) {
+			t.Errorf("%s was started all the same", name)
+		}
+	}
+	p.must("down")
+}
+
+// TestSideBySide runs two instances at once, one with three copies of admission.
+func TestSideBySide(t *testing.T) {
+	root := here(t)
+	a, b := newInstance(t), newInstance(t)
+	a.must("up", "--replicas", "admission=3")
+	b.must("up")
+	names := func() string {
+		var out []string
+		for _, s := range a.status().Services {
+			if strings.HasPrefix(s.Name, "admission") {
+				out = append(out, s.Name)
+			}
+		}
+		return strings.Join(out, " ")
+	}
+	if got := names(); got != "admission-1 admission-2 admission-3" {
+		t.Errorf("copies: %s", got)
+	}
+	addresses := map[string]bool{}
+	for _, s := range []status{a.status(), b.status()} {
+		for _, x := range append(s.Parts, s.Services...) {
+			if addresses[x.Address] {
+				t.Errorf("two processes at %s", x.Address)
+			}
+			addresses[x.Address] = true
+		}
+	}
+	keyA, keyB := a.fill(root), b.fill(root)
+	for i := range 6 {
+		a.spend(keyA, fmt.Sprintf("r%d", i)) // every copy knows tenants, prices and keys
+	}
+	b.spend(keyB, "r0")
+	if r := b.call("GET", "/v1/budget", keyA, ""); r.status != 401 {
+		t.Errorf("a's key at b: %d", r.status)
+	}
+	for _, p := range []*place{a, b} {
+		if got := p.run("audit"); got.code != 0 {
+			t.Errorf("audit: %+v", got)
+		}
+	}
+	a.must("up")
+	if got := names(); got != "admission-1 admission-2 admission-3" {
+		t.Errorf("up again: %s", got)
+	}
+	a.must("up", "--replicas", "admission=1")
+	if got := names(); got != "admission" || len(a.pids()) != 9 {
+		t.Errorf("fewer copies: %s, %v", got, a.pids())
+	}
+	a.must("down")
+	if len(b.pids()) != 9 {
+		t.Errorf("down of one ended the other's: %v", b.pids())
+	}
+	b.must("down")
+}
