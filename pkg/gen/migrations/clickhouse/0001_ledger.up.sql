@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS agent_cost_ledger
     trace_id           String CODEC(ZSTD(1)),
     span_id            String CODEC(ZSTD(1)),
     flags              Array(LowCardinality(String)),
-    recorded_at        DateTime64(9, 'UTC') CODEC(DoubleDelta, ZSTD(1)) COMMENT 'timestamp of the source record at the broker',
+    recorded_at        DateTime64(9, 'UTC') COMMENT 'timestamp of the source record at the broker' CODEC(DoubleDelta, ZSTD(1)),
     posted_period      UInt32 COMMENT 'YYYYMM it is billed in',
     kafka_topic        LowCardinality(String) COMMENT 'position in the journal',
     kafka_partition    Int32,
