@@ -38,7 +38,7 @@ func sameBill(t *testing.T, kind string) {
 		second := makeWorkload(t, 12, "b.")
 		bill = bill.Plus(second.Bill)
 		w.up(append(kafkaFlags(kind), doubled()...)...)
-		if err := w.play(second, nil); err != nil {
+		if err := w.play(second, 0, nil); err != nil {
 			t.Fatal(err)
 		}
 		w.mustBill(bill, time.Minute)
@@ -90,8 +90,8 @@ func doubled() []string {
 	return flags
 }
 
-func (w *world) play(wl workload.Workload, done *atomic.Int64) error {
-	target := play.Target{Client: w.client, Send: w.sender.Send, Now: time.Now(), Workers: 8, Done: done}
+func (w *world) play(wl workload.Workload, every time.Duration, done *atomic.Int64) error {
+	target := play.Target{Client: w.client, Send: w.sender.Send, Now: time.Now(), Workers: 16, Every: every, Done: done}
 	return play.Play(w.t.Context(), wl, target)
 }
 
@@ -107,11 +107,14 @@ func (w *world) kill(program string) {
 	}
 }
 
+// playFor is how long the calls are spread over while services are killed.
+const playFor = 30 * time.Second
+
 // killEach kills each service in turn while calls are made, starts it again, and counts what was delivered again.
 func (w *world) killEach(wl workload.Workload, kind string) {
 	var done atomic.Int64
 	finished := make(chan error, 1)
-	go func() { finished <- w.play(wl, &done) }()
+	go func() { finished <- w.play(wl, playFor/time.Duration(len(wl.Calls)), &done) }()
 	step := int64(len(wl.Calls) / (len(programs()) + 2))
 	var again int64
 	for i, program := range programs() {

@@ -29,6 +29,8 @@ type Target struct {
 	Now    time.Time // of the events
 	// Workers is the number of calls at a time.
 	Workers int
+	// Every is the least time between the starts of two calls; 0 is as fast as it goes.
+	Every time.Duration
 	// Done, if not nil, is raised for every call that has ended.
 	Done *atomic.Int64
 }
@@ -49,7 +51,14 @@ func Play(ctx context.Context, w workload.Workload, t Target) error {
 	calls := make(chan workload.Call)
 	group.Go(func() error {
 		defer close(calls)
+		tick := time.NewTicker(max(t.Every, 1))
+		defer tick.Stop()
 		for _, c := range w.Calls {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 			select {
 			case calls <- c:
 			case <-ctx.Done():
