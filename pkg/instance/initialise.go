@@ -45,12 +45,12 @@ func (c Config) initialise(ctx context.Context, s State) error {
 		if !ok {
 			return fmt.Errorf("the instance has no %s", step.part)
 		}
-		run := step.check
 		if p.Ours() {
-			run = step.ours
-		}
-		if err := run(ctx, p.Address); err != nil {
-			return fmt.Errorf("%s: %w", step.part, err)
+			if err := step.ours(ctx, p.Address); err != nil {
+				return fmt.Errorf("%s: %w", step.part, err)
+			}
+		} else if err := step.check(ctx, p.Address); err != nil {
+			return fmt.Errorf("your %s: %w\n(`weir init --%s ADDRESS` makes what is missing there, `weir init --print` shows it)", step.part, err, step.part)
 		}
 	}
 	pg, _ := s.Part("postgres")
@@ -103,10 +103,7 @@ func CheckKafka(ctx context.Context, address string) error {
 		return err
 	}
 	defer a.Close()
-	if err := a.CheckTopics(ctx, topics.All); err != nil {
-		return fmt.Errorf("%w (create them with `weir init`, or print what is needed with `weir init --print`)", err)
-	}
-	return nil
+	return a.CheckTopics(ctx, topics.All)
 }
 
 // InitPostgres applies the migrations that are missing.

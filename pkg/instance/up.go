@@ -7,8 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/clickhouse"
 	"github.com/weir-project/weir/pkg/embedded/install"
 )
 
@@ -47,6 +52,9 @@ var ErrLost = errors.New("data lost")
 // On an error what it started stays up and is remembered, so that `weir down` ends it.
 func Up(ctx context.Context, c Config) (State, error) {
 	if err := c.checkPrograms(); err != nil { // before the lock, which makes the folder
+		return State{}, err
+	}
+	if err := c.checkAddresses(); err != nil {
 		return State{}, err
 	}
 	unlock, err := c.Dir.Lock()
@@ -102,6 +110,34 @@ func (c Config) checkPrograms() error {
 	for program, n := range c.Replicas {
 		if !known[program] || n < 1 || n > MaxReplicas {
 			return fmt.Errorf("%w: replicas %s=%d: a service's name and 1 to %d", ErrMisuse, program, n, MaxReplicas)
+		}
+	}
+	return nil
+}
+
+// checkAddresses finds an address that cannot be one before anything is started.
+func (c Config) checkAddresses() error {
+	for name, parse := range map[string]func(string) error{
+		"kafka":    func(s string) error { _, err := bus.ParseAddress(s); return err },
+		"postgres": func(s string) error { _, err := pgx.ParseConfig(s); return err },
+		"redis": func(s string) error {
+			if !strings.HasPrefix(s, "redis") || !strings.Contains(s, "://") {
+				return errors.New("redis address: want redis://host:port or rediss://host:port")
+			}
+			return nil
+		},
+		"clickhouse": func(s string) error {
+			client, err := clickhouse.Open(s) // it does not connect
+			if err != nil {
+				return err
+			}
+			return client.Close()
+		},
+	} {
+		if address := c.External[name]; address != "" {
+			if err := parse(address); err != nil {
+				return fmt.Errorf("%w: --%s: %w", ErrMisuse, name, err)
+			}
 		}
 	}
 	return nil

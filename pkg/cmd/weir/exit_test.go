@@ -22,7 +22,7 @@ type call struct {
 
 // withoutInstance holds every command: what is used wrongly says so before it misses an instance.
 func withoutInstance() []call {
-	return []call{
+	return append(callsOfKill(), []call{
 		{"", 0, ""}, {"help", 0, ""}, {"--help", 0, ""}, {"up --help", 0, ""},
 		{"stauts", 2, "did you mean status?"}, {"--jsn", 2, "unknown flag: --jsn"},
 		{"up extra", 2, "usage: weir up"}, {"up --replicas admission", 2, "SERVICE=N"}, {"up --replicas admission=0", 2, "SERVICE=N"},
@@ -50,7 +50,7 @@ func withoutInstance() []call {
 		{"dlq", 0, ""}, {"dlq list", 3, "no instance"}, {"dlq list x", 2, "usage"}, {"dlq show", 2, "usage"}, {"dlq show x", 2, "partition:offset"},
 		{"dlq show 0:0", 3, "no instance"}, {"dlq replay", 2, "usage"}, {"dlq replay 0:0 99:0", 2, "partition:offset"}, {"dlq replay 0:0", 3, "no instance"},
 		{"part nonsense", 2, ""},
-	}
+	}...)
 }
 
 func TestExitCodesWithoutAnInstance(t *testing.T) {

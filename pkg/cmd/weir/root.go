@@ -44,6 +44,7 @@ Start with:  weir up      then:  weir tenants apply FILE,  weir prices import FI
 		a.upCmd(), a.downCmd(), a.statusCmd(), a.envCmd(), a.initCmd(),
 		a.tenantsCmd(), a.keysCmd(), a.pricesCmd(), a.priceCmd(),
 		a.billCmd(), a.findCmd(), a.treeCmd(), a.auditCmd(), a.dlqCmd(),
+		a.killCmd(),
 		a.partCmd(),
 	)
 	wrapArgs(root)
