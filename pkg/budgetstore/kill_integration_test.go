@@ -25,7 +25,9 @@ func TestKillMirror(t *testing.T) {
 		}
 		return fmt.Sprint(set.List())
 	}
-	all := func(on bool, version int64) admit.Kill { return admit.Kill{Scope: admit.KillAll, On: on, Version: version, Reason: "é 1"} }
+	all := func(on bool, version int64) admit.Kill {
+		return admit.Kill{Scope: admit.KillAll, On: on, Version: version, Reason: "é 1"}
+	}
 	mirror()
 	mirror(all(true, 99), admit.Kill{Scope: admit.KillTenant("a"), On: true, Version: 1})
 	mirror(all(false, 98)) // a replica that is behind

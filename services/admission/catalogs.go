@@ -22,7 +22,7 @@ type catalogs struct {
 	apiKeys *catalog.APIKeys
 	signing *catalog.SigningKeys
 	prices  *catalog.Prices
-	// followers are those of the four, and of the revocations.
+	// followers are those of the four, of the revocations and of the kill switches.
 	followers []*bus.Follower
 	ownKey    string
 }
@@ -34,12 +34,14 @@ func (s *Service) followCatalogs() {
 	}
 	c := &catalogs{tenants: catalog.NewTenants(bad), apiKeys: catalog.NewAPIKeys(bad), signing: catalog.NewSigningKeys(bad),
 		prices: catalog.NewPrices(bad), ownKey: s.cfg.TokenKey.ID}
+	s.kills = newKillSwitch(bad)
 	c.followers = []*bus.Follower{
 		s.conn.Follow(topics.CatalogTenants, c.tenants.Apply),
 		s.conn.Follow(topics.CatalogApikeys, c.apiKeys.Apply),
 		s.conn.Follow(topics.ControlKeys, c.signing.Apply),
 		s.conn.Follow(topics.CatalogPrices, c.prices.Apply),
 		s.conn.Follow(topics.ExecutionsRevoked, s.applyRevocation),
+		s.conn.Follow(topics.ControlKillswitch, s.kills.apply),
 	}
 	s.catalogs = c
 	for _, f := range c.followers {
@@ -47,7 +49,7 @@ func (s *Service) followCatalogs() {
 	}
 }
 
-// loaded reports whether everything needed to judge a request was applied once, the revocations included.
+// loaded reports whether everything needed to judge a request was applied once, revocations and kills included.
 func (c *catalogs) loaded() bool {
 	for _, f := range c.followers {
 		if !f.Ready() {

@@ -32,6 +32,10 @@ func (s *Service) startExecution(ctx context.Context, c caller, w http.ResponseW
 		maxDepth = *req.MaxDepth
 	}
 
+	if p := s.killed(c.tenant, "", ""); p != nil {
+		return answer{}, p
+	}
+
 	// load, decide, save
 	var x identity.Execution
 	var err error

@@ -27,6 +27,9 @@ func (s *Service) extend(ctx context.Context, c caller, w http.ResponseWriter, r
 
 	// load
 	subj, row, err := s.find(ctx, c.tenant, id, req.Receipt)
+	if p := s.killed(c.tenant, subj.call.Provider, subj.call.Model); p != nil && (err == nil && row == nil || isOutage(err)) {
+		return answer{status: http.StatusOK, body: extendAnswer{ReservationID: id, State: stateOpen, Stop: true, Reason: string(p.Code), Detail: p.Detail}}, nil
+	}
 	if err != nil {
 		return answer{}, err
 	}

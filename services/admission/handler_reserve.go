@@ -26,12 +26,17 @@ func (s *Service) reserve(ctx context.Context, c caller, w http.ResponseWriter, 
 		return answer{}, p
 	}
 
+	now := s.deps.Now()
+	if p := s.killed(c.tenant, req.Provider, req.Model); p != nil {
+		s.decisions.refused(c.tenant, req.ReservationID, call{Agent: req.AgentID}, admit.Refusal{Code: admit.Killed}, now)
+		return answer{}, p
+	}
+
 	// load
 	execution, err := s.execution(c, req.ExecutionToken)
 	if err != nil {
 		return answer{}, err
 	}
-	now := s.deps.Now()
 	asked, e, err := s.quote(req, execution, now)
 	if err != nil {
 		return answer{}, err

@@ -147,7 +147,10 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 // identify verifies the credential and picks the tenant. Before the catalogs are loaded nobody can be judged: that is an
 // outage, and never a 401.
 func (s *Service) identify(ctx context.Context, r *http.Request) (caller, error) {
-	if !s.catalogs.loaded() {
+	if !s.catalogs.loaded() || !s.kills.mirrorRead.Load() {
+		if p := s.killed("", "", ""); p != nil { // known from the mirror while Kafka is away, and not to be retried
+			return caller{}, p
+		}
 		return caller{}, problem(admit.StoreUnavailable, "Tenants, keys and prices are not loaded yet.")
 	}
 	principal, err := s.authenticate(ctx, r.Header.Get("Authorization"))

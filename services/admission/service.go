@@ -51,6 +51,7 @@ type Service struct {
 	jwt       *identity.JWTVerifier // nil: API keys only
 	jwks      *identity.JWKS
 	epochs    epochs
+	kills     *killSwitch
 	decisions *decisions
 	journal   *bus.Consumer
 	windows   *bus.Consumer
@@ -85,6 +86,12 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.observe.AddCheck("redis", s.counters.Ping)
 	s.observe.AddCheck("postgres", s.rows.Ping)
 	s.observe.AddCheck("epoch", func(context.Context) error { _, err := s.epochs.get(); return err })
+	s.observe.AddCheck("kill-mirror", func(context.Context) error {
+		if !s.kills.mirrorRead.Load() {
+			return errors.New("not read yet")
+		}
+		return nil
+	})
 	s.observe.AddCheck("signing-key", func(context.Context) error {
 		if _, ok := s.catalogs.signing.Get(cfg.TokenKey.ID); !ok {
 			return errors.New("not published yet")
@@ -130,6 +137,7 @@ func (s *Service) Run(ctx context.Context) error {
 		g.Add("follow "+f.Topic().Name(), lifecycle.Consumers, f.Run)
 	}
 	g.Add("epoch", lifecycle.Consumers, s.watchEpoch)
+	g.Add("kill-mirror", lifecycle.Consumers, s.watchKills)
 	g.Add("signing-key", lifecycle.Consumers, s.publishKey)
 	g.Add("decisions", lifecycle.Producers, s.decisions.run)
 	g.Add("stores", lifecycle.Stores, func(ctx context.Context) error {

@@ -111,6 +111,31 @@ func TestDirGoesBeforeTheEnvironment(t *testing.T) {
 	}
 }
 
+// A store that does not answer is a dependency that is away, whichever it is; a bad address is a mistake.
+func TestStoresAway(t *testing.T) {
+	broker(t)
+	const away = "127.0.0.1:1"
+	t.Setenv("WEIR_REDIS", "redis://"+away)
+	t.Setenv("WEIR_POSTGRES", "postgres://"+away+"/x?connect_timeout=2")
+	for _, address := range []struct {
+		clickhouse string
+		code       int
+	}{{"http://" + away + "/weir", 3}, {"nonsense", 2}} {
+		t.Setenv("WEIR_CLICKHOUSE", address.clickhouse)
+		for _, args := range []string{"bill --tenant a", "find e", "tree x", "audit"} {
+			if a := weir(t, "", strings.Fields(args)...); a.code != address.code || !strings.Contains(a.err, "clickhouse") {
+				t.Errorf("%s with ClickHouse at %s: %+v", args, address.clickhouse, a)
+			}
+		}
+	}
+	t.Setenv("WEIR_KAFKA", "kafka://"+away)
+	for _, args := range []string{"tenants show", "keys revoke k", "prices show", "dlq list", "audit"} {
+		if a := weir(t, "", strings.Fields(args)...); a.code != 3 || !strings.Contains(a.err, "does not answer") {
+			t.Errorf("%s without Kafka: %+v", args, a)
+		}
+	}
+}
+
 func TestGoldenHelp(t *testing.T) {
 	root := here(t)
 	alone(t)

@@ -176,7 +176,7 @@ func TestExamplesFitTheirTopics(t *testing.T) {
 	topicOf := map[string]bus.Topic{
 		"LedgerEntry": topics.LedgerEntries, "WindowTotal": topics.BudgetWindows, "Decision": topics.AdmissionDecisions,
 		"Revocation": topics.ExecutionsRevoked, "SigningKey": topics.ControlKeys, "ApiKey": topics.CatalogApikeys,
-		"PriceHistory": topics.CatalogPrices, "TenantHistory": topics.CatalogTenants,
+		"PriceHistory": topics.CatalogPrices, "TenantHistory": topics.CatalogTenants, "KillSwitch": topics.ControlKillswitch,
 	}
 	for _, e := range loadExamples(t) {
 		topic, ok := topicOf[string(e.kind.Descriptor().Name())]
