@@ -23,7 +23,7 @@ type eventCheck struct {
 	*journal
 	dead     map[position][]byte
 	seen     map[position]bool
-	rerouted map[[sha256.Size]byte]bool // values that were published again, to their right partition
+	rerouted map[[sha256.Size]byte]bool // what was published again, to its right partition
 	lost     []bus.Record               // found in neither, so far
 	report   *Report
 }
@@ -41,7 +41,7 @@ func checkEvents(ctx context.Context, log *bus.Conn, j *journal, r *Report) erro
 		}
 	}
 	for _, rec := range c.lost {
-		if c.rerouted[sha256.Sum256(rec.Value)] {
+		if c.rerouted[fingerprint(rec)] {
 			r.Duplicates++ // the copy in the right partition has been held against the books itself
 			continue
 		}
@@ -77,7 +77,7 @@ func (c *eventCheck) take(rec bus.Record) error {
 	c.report.Events++
 	c.seen[at] = true
 	if _, again := rec.Header(headerRerouted); again {
-		c.rerouted[sha256.Sum256(rec.Value)] = true
+		c.rerouted[fingerprint(rec)] = true
 	}
 	what := fmt.Sprintf("usage event %d/%d", at.partition, at.offset)
 	ev, err := usageevent.Decode(rec.Value, rec.Header)
@@ -102,6 +102,18 @@ func (c *eventCheck) take(rec bus.Record) error {
 	return nil
 }
 
+// fingerprint identifies what a record says: value and headers, but for the mark of one that was moved.
+func fingerprint(rec bus.Record) [sha256.Size]byte {
+	h := sha256.New()
+	for _, x := range rec.Headers {
+		if x.Key != headerRerouted {
+			fmt.Fprintf(h, "%q=%q\n", x.Key, x.Value)
+		}
+	}
+	h.Write(rec.Value)
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
 // counted reports whether the event is in the books through another copy of it: same identity and same content, or the
 // same response of a provider. Same identity with other content is none: it must be a dead letter.
 func (c *eventCheck) counted(ev usageevent.Event) bool {
@@ -115,6 +127,9 @@ func (c *eventCheck) counted(ev usageevent.Event) bool {
 	}
 	if ev.Data.ResponseID == "" {
 		return false
+	}
+	if ev.Subject == "" {
+		return c.anyResponse[[2]string{ev.Data.Provider, ev.Data.ResponseID}]
 	}
 	_, ok := c.responses[identity{ev.Subject, ev.Data.Provider, ev.Data.ResponseID}]
 	return ok

@@ -28,20 +28,21 @@ type identity struct{ tenant, source, id string }
 
 // journal is everything that ledger.entries.v1 says, each id once: the first one counts (design.md 6.3).
 type journal struct {
-	entries   []entry
-	byID      map[string]int
-	bySource  map[position]int        // place of the source event in usage.events.v1
-	events    map[identity]int        // (tenant, source, event id)
-	anyTenant map[[2]string][]int     // (source, event id): for events that do not say their tenant
-	responses map[identity]int        // (tenant, provider, response id)
-	own       map[string]bool         // tenants with own entries
-	roots     map[[2]string]execution // (tenant, root execution)
+	entries     []entry
+	byID        map[string]int
+	bySource    map[position]int        // place of the source event in usage.events.v1
+	events      map[identity]int        // (tenant, source, event id)
+	anyTenant   map[[2]string][]int     // (source, event id): for events that do not say their tenant
+	responses   map[identity]int        // (tenant, provider, response id)
+	anyResponse map[[2]string]bool      // (provider, response id): for events that do not say their tenant
+	own         map[string]bool         // tenants with own entries
+	roots       map[[2]string]execution // (tenant, root execution)
 }
 
 func readJournal(ctx context.Context, log *bus.Conn, r *Report) (*journal, error) {
 	j := &journal{
 		byID: map[string]int{}, bySource: map[position]int{}, events: map[identity]int{}, anyTenant: map[[2]string][]int{},
-		responses: map[identity]int{}, own: map[string]bool{}, roots: map[[2]string]execution{},
+		responses: map[identity]int{}, anyResponse: map[[2]string]bool{}, own: map[string]bool{}, roots: map[[2]string]execution{},
 	}
 	for p := range int32(topics.LedgerEntries.Partitions()) {
 		err := log.ReadPartition(ctx, topics.LedgerEntries, p, -1, -1, func(rec bus.Record) error {
@@ -91,6 +92,7 @@ func (j *journal) add(rec bus.Record, r *Report) {
 	j.anyTenant[named] = append(j.anyTenant[named], n)
 	if m.GetResponseId() != "" {
 		j.responses[identity{m.GetTenantId(), m.GetProvider(), m.GetResponseId()}] = n
+		j.anyResponse[[2]string{m.GetProvider(), m.GetResponseId()}] = true
 	}
 }
 

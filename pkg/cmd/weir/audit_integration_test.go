@@ -46,6 +46,7 @@ func TestAuditFindsWhatIsSpoiled(t *testing.T) {
 	s := newStage(t, p)
 	s.traffic(root)
 	s.ok("before")
+	s.questions()
 	id := strings.TrimSpace(s.query("SELECT id FROM agent_cost_ledger WHERE reservation_id = 'r1' AND entry_kind = 'USAGE'"))
 	s.ledger(id)
 	s.windowTable()
@@ -108,6 +109,38 @@ func (s *stage) traffic(root string) {
 	}
 	once := event("acme", "k1")
 	produce(s.t, s.log, once, once, event("acme", "k2"), event("beta", "k1"), bus.NewRecord(topics.UsageEvents, "acme", []byte("acme"), []byte("{")))
+}
+
+// questions asks bill, find and tree about the traffic: 2 x $0.0026 settled, 2 x $0.0125 from Kafka.
+func (s *stage) questions() {
+	s.t.Helper()
+	month := time.Now().UTC().Format("2006-01")
+	for _, q := range []struct {
+		args string
+		code int
+		want []string
+	}{
+		{"bill --tenant acme --json", 0, []string{`"raw_cost_usd": "0.0302"`, `"billed_cost_usd": "0.033975"`, `"calls": 4`, `"unpriced": 0`, `"lag": 0`, `"as_of": "20`}},
+		{"bill --tenant acme --by agent --month " + month, 0, []string{"scraper", "0.025", "lead", "0.0052", "0 records not in the ledger yet"}},
+		{"bill --tenant nobody", 1, nil},
+		{"find k1", 0, []string{"ledger", "acme", "beta", "$0.0125"}},
+		{"find k1 --json", 0, []string{`"state": "ledger"`}},
+		{"find never-sent", 1, []string{"not seen yet"}},
+		{"tree x1 --tenant acme", 0, []string{"x1 of acme: $0.0302 in 4 calls", "lead: own $0.0052 in 2 calls, subtree $0.0302", "    scraper: own $0.025"}},
+		{"tree x1", 2, nil}, // two tenants have one of that name
+		{"tree x9", 1, nil},
+		{"dlq list", 0, []string{"malformed"}},
+	} {
+		a := s.run(strings.Fields(q.args)...)
+		if a.code != q.code {
+			s.t.Errorf("%s: %+v", q.args, a)
+		}
+		for _, want := range q.want {
+			if !strings.Contains(a.out, want) {
+				s.t.Errorf("%s: no %q in %s%s", q.args, want, a.out, a.err)
+			}
+		}
+	}
 }
 
 // ok wants a clean audit.

@@ -124,18 +124,6 @@ func (p *place) status() status {
 	return decodeJSON[status](p.t, p.run("status", "--json"))
 }
 
-// named is the part or service of that name.
-func (s status) named(t *testing.T, name string) process {
-	t.Helper()
-	for _, x := range append(s.Parts, s.Services...) {
-		if x.Name == name {
-			return x
-		}
-	}
-	t.Fatalf("no %s in %+v", name, s)
-	return process{}
-}
-
 // alive reports whether a process runs and is no zombie.
 func alive(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
