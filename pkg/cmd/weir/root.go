@@ -86,7 +86,8 @@ func wrapArgs(c *cobra.Command) {
 	}
 }
 
-// defaultDir is WEIR_DIR, else .weir; what `make run` plays lives in .weir/demo and is found where nothing else runs.
+// defaultDir is WEIR_DIR, else .weir; what `make run` plays lives in .weir/demo and is found while it runs, where there
+// is nothing else.
 func defaultDir() string {
 	if v := os.Getenv("WEIR_DIR"); v != "" {
 		return v
@@ -95,8 +96,14 @@ func defaultDir() string {
 	if _, err := instance.Dir(usual).Load(); err == nil {
 		return usual
 	}
-	if _, err := instance.Dir(demo).Load(); err == nil {
-		return demo
+	s, err := instance.Dir(demo).Load()
+	if err != nil {
+		return usual
+	}
+	for _, v := range s.Services {
+		if v.Alive() {
+			return demo
+		}
 	}
 	return usual
 }
