@@ -34,8 +34,7 @@ func TestReadme(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := append(os.Environ(), "PATH="+shellPath(t))
-	kcat(t)
+	env := os.Environ()
 	script := &bytes.Buffer{}
 	ran := false
 	for _, b := range blocks {
@@ -58,13 +57,6 @@ func TestReadme(t *testing.T) {
 		_ = down.Run() // exit 1 where there is none
 	})
 	t.Logf("%s", run(t, 0, clone, env, "bash", "-euo", "pipefail", "-c", script.String()))
-}
-
-// shellPath puts the interpreter that has confluent-kafka first.
-func shellPath(t *testing.T) string {
-	t.Helper()
-	program := python(t, filepath.Join(root, "docs/examples/kafka/requirements.txt"))
-	return filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH")
 }
 
 // runUntilBill runs a block in a group of its own, as a terminal would, and presses Ctrl-C when the audit has spoken.
