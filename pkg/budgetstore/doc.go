@@ -17,7 +17,7 @@
 //	w:{t}:x:<root> one root execution                        88 B, TTL from its start
 //	w:epoch       the epoch of this Redis, no TTL
 //	w:kill        kill switches, a hash by scope, at most admit.MaxKills; no TTL
-//	w:used:<hash> a webhook that was taken, about 100 B, TTL = twice its window
+//	w:used:<hash> a webhook that was taken, about 150 B, TTL = twice its window
 //
 // Invariants:
 //   - One script call decides and changes everything, or nothing.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -83,23 +82,3 @@ func parseKill(scope, text string) (admit.Kill, error) {
 	k := admit.Kill{Scope: admit.KillScope(scope), On: text[killHead-1] == '1', Reason: text[killHead:], Version: version}
 	return k, k.Validate()
 }
-
-// FirstUse claims a one-time value (a webhook's signature, hashed by the caller) for ttl, and reports whether nobody had
-// it yet. Each costs one key of about 100 B until ttl ends, so memory is bounded by the rate of verified webhooks.
-func (s *Store) FirstUse(ctx context.Context, value string, ttl time.Duration) (bool, error) {
-	first, err := s.client.SetNX(ctx, useKey(value), 1, ttl).Result()
-	if err != nil {
-		return false, fmt.Errorf("%w: first use: %w", ErrUnavailable, err)
-	}
-	return first, nil
-}
-
-// ForgetUse gives a claimed value back: what it was claimed for has failed and may be tried again.
-func (s *Store) ForgetUse(ctx context.Context, value string) error {
-	if err := s.client.Del(ctx, useKey(value)).Err(); err != nil {
-		return fmt.Errorf("%w: forget use: %w", ErrUnavailable, err)
-	}
-	return nil
-}
-
-func useKey(value string) string { return "w:used:" + value }

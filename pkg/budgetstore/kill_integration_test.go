@@ -5,7 +5,6 @@ package budgetstore
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
 )
@@ -51,24 +50,4 @@ func TestKillMirror(t *testing.T) {
 		t.Error("nonsense was mirrored")
 	}
 	w.must(w.store.client.Del(t.Context(), killKey).Err())
-}
-
-// A one-time value is used once by all processes together, and again only after it was given back or its time ended.
-func TestFirstUse(t *testing.T) {
-	w := newWorld(t)
-	use := func(want bool) {
-		t.Helper()
-		first, err := w.store.FirstUse(t.Context(), t.Name(), 50*time.Millisecond)
-		w.must(err)
-		if first != want {
-			t.Errorf("first is %v", first)
-		}
-	}
-	use(true)
-	use(false)
-	w.must(w.store.ForgetUse(t.Context(), t.Name()))
-	use(true)
-	if ttl := w.store.client.PTTL(t.Context(), useKey(t.Name())).Val(); ttl <= 0 {
-		t.Errorf("it is kept for %v", ttl)
-	}
 }

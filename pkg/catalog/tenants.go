@@ -24,16 +24,21 @@ type Tenants struct {
 	bad Bad
 	mu  sync.RWMutex
 	by  map[string]tenant.History
+	// lists are the tenants that list an external identity in any version of theirs.
+	lists map[string][]string
 }
 
 // NewTenants is an empty copy; feed it with Apply through bus.Follow.
-func NewTenants(bad Bad) *Tenants { return &Tenants{bad: bad, by: map[string]tenant.History{}} }
+func NewTenants(bad Bad) *Tenants {
+	return &Tenants{bad: bad, by: map[string]tenant.History{}, lists: map[string][]string{}}
+}
 
 // Apply takes one record of catalog.tenants.v1; it never fails.
 func (t *Tenants) Apply(r bus.Record) error {
 	id := string(r.Key)
 	if r.Value == nil {
 		t.mu.Lock()
+		t.index(id, t.by[id], tenant.History{})
 		delete(t.by, id)
 		t.mu.Unlock()
 		return nil
@@ -44,6 +49,7 @@ func (t *Tenants) Apply(r bus.Record) error {
 		return nil
 	}
 	t.mu.Lock()
+	t.index(id, t.by[id], h)
 	t.by[id] = h
 	t.mu.Unlock()
 	return nil

@@ -1,7 +1,7 @@
 // Package identity answers who is asking and who signed (design.md 4.1, invariant I8).
 //
-// It owns: API keys and JWTs of callers (Principal), execution tokens (EdDSA), receipts and the HMAC under which
-// admission and the breaker sign what they write to Kafka, and the values of control.keys.v1.
+// It owns: API keys, JWTs, client certificates and webhooks of callers (Principal), execution tokens (EdDSA), receipts and
+// the HMAC under which admission and the breaker sign what they write to Kafka, and the values of control.keys.v1.
 // It does not own: storage of keys (catalogs give a lookup), tenants' contracts, HTTP answers.
 //
 // Invariants:
@@ -11,6 +11,9 @@
 //   - Secrets are compared in constant time, and no error or String method contains one.
 //   - The three signed formats cannot be taken for one another: tokens carry their own `typ`, issuer and audience,
 //     receipts are signed with a prefix, record values without one.
+//   - A header or member that is there twice is refused: two readers could see two different requests.
+//
+// Bounds: the memory of webhooks (maxSlackSeen; when full, 503), secrets per platform (maxSecrets).
 package identity
 
 import "errors"

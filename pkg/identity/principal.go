@@ -8,16 +8,19 @@ import (
 // Method says how a caller proved who it is.
 type Method string
 
-// The methods of issue 3; webhooks and mTLS come with their verifiers.
+// The methods, each with its verifier.
 const (
-	MethodAPIKey Method = "api_key"
-	MethodJWT    Method = "jwt"
+	MethodAPIKey   Method = "api_key"
+	MethodJWT      Method = "jwt"
+	MethodMTLS     Method = "mtls"
+	MethodSlack    Method = "slack"
+	MethodTelegram Method = "telegram"
 )
 
 // Principal is a verified caller.
 type Principal struct {
 	Method Method
-	// KeyID is the API key's id, or the JWT's subject: for logs and the per-key scopes, never a secret.
+	// KeyID is the API key's id, the JWT's subject, the certificate's name or the webhook's user: for logs and the per-key scopes, never a secret.
 	KeyID string
 	// Tenants are the tenants the credential may act for; the first is the default. Never empty.
 	Tenants []string

@@ -93,7 +93,7 @@ func (raw fileYAML) resolve() (File, error) {
 		}
 		out.Contracts[t.ID.text] = c
 	}
-	if len(errs) > 0 {
+	if errs = append(errs, out.shared()...); len(errs) > 0 {
 		return File{}, list(errs)
 	}
 	return out, nil

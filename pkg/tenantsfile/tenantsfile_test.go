@@ -70,6 +70,8 @@ func TestParseRefuses(t *testing.T) {
 		{"time zone", "tenants: [{id: a, timezone: Mars/Base, " + ok + "}]", "Mars/Base"},
 		{"soft month", "tenants: [{id: a, soft: [month], " + ok + "}]", "soft"},
 		{"two documents", "tenants: [{id: a, " + ok + "}]\n---\nx: 1", "one YAML document"},
+		{"identity of two", "tenants: [{id: a, " + ok + ", identities: {slack: [T1]}}, {id: b, " + ok + ", identities: {jwt: [T1], slack: [T1]}}]", "slack:T1 is tenant \"a\"'s already"},
+		{"empty identity", "tenants: [{id: a, " + ok + ", identities: {mtls: ['']}}]", "identities"},
 		{"count", "tenants: [{id: a, count: net, " + ok + "}]", "count"},
 		{"ladder", "tenants: [{id: a, ladder: [80, 50, 100], " + ok + "}]", "rising"},
 		{"whole number", "tenants: [{id: a, limits: {concurrency: 1.5}}]", "whole number"},

@@ -65,6 +65,7 @@ type contractYAML struct {
 		Slack    []string `yaml:"slack"`
 		Telegram []string `yaml:"telegram"`
 		JWT      []string `yaml:"jwt"`
+		MTLS     []string `yaml:"mtls"`
 	} `yaml:"identities"`
 }
 
@@ -142,7 +143,7 @@ func (y contractYAML) applyRest(c *tenant.Contract) error {
 	for _, f := range []struct {
 		kind string
 		ids  []string
-	}{{"slack", y.Identities.Slack}, {"telegram", y.Identities.Telegram}, {"jwt", y.Identities.JWT}} {
+	}{{"slack", y.Identities.Slack}, {"telegram", y.Identities.Telegram}, {"jwt", y.Identities.JWT}, {"mtls", y.Identities.MTLS}} {
 		for _, id := range f.ids {
 			c.Identities = append(c.Identities, f.kind+":"+id)
 		}

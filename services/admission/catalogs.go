@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -111,20 +110,21 @@ func (s *Service) publishKey(ctx context.Context) error {
 	}
 }
 
-// tenantOfClaim maps a JWT's tenant claim: to the tenant that lists it among its identities, else to the tenant of that
-// name.
+// tenantOfClaim maps a JWT's tenant claim: to the tenant of that name, removed or not, else to the one that lists it
+// among its identities.
 func (s *Service) tenantOfClaim(claim string) (string, bool) {
 	if s.catalogs == nil {
 		return "", false
 	}
-	now := s.deps.Now()
-	for _, id := range s.catalogs.tenants.IDs() {
-		if k, ok := s.catalogs.tenants.At(id, now); ok && !k.Removed && slices.Contains(k.Identities, "jwt:"+claim) {
-			return id, true
-		}
+	if _, ok := s.catalogs.tenants.History(claim); ok {
+		return claim, true
 	}
-	_, ok := s.catalogs.tenants.History(claim)
-	return claim, ok
+	return s.tenantOfIdentity("jwt:" + claim)
+}
+
+// tenantOfIdentity is the tenant that lists an external identity now.
+func (s *Service) tenantOfIdentity(identity string) (string, bool) {
+	return s.catalogs.tenants.OfIdentity(identity, s.deps.Now())
 }
 
 // newJWT makes the verifier of callers' JWTs; nil where none is configured.

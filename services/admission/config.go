@@ -27,6 +27,11 @@ type Config struct {
 	// JWKSURL is where the callers' JWT keys are; "" = API keys only.
 	JWKSURL string
 	JWT     identity.JWTConfig
+	// Slack and Telegram verify webhooks; nil where none are taken.
+	Slack    *identity.SlackVerifier
+	Telegram *identity.TelegramVerifier
+	// TLS is nil for plain HTTP behind something that ends TLS itself.
+	TLS *TLSFiles
 
 	// MaxLease bounds a lease, and is the lease of a reservation that asks for none.
 	MaxLease time.Duration
@@ -59,6 +64,7 @@ func LoadConfig(args []string, lookup func(string) (string, bool), out, errOut i
 	issuer := s.String("jwt-issuer", "", "iss that a JWT must have")
 	audience := s.String("jwt-audience", "", "aud that a JWT must have")
 	claim := s.String("jwt-tenant-claim", "tenant", "claim that names the tenant, or the tenants")
+	callers(s, &cfg)
 	lease := s.Duration("max-lease", 2*time.Minute, "longest lease of a reservation; longer calls extend")
 	deadline := s.Duration("deadline", time.Second, "what a request may wait for a store, before 503")
 	reap := s.Duration("reap-interval", time.Second, "how often to look for leases that ran out")
@@ -87,4 +93,26 @@ func LoadConfig(args []string, lookup func(string) (string, bool), out, errOut i
 	cfg.JWKSURL, cfg.JWT = *jwks, identity.JWTConfig{Issuer: *issuer, Audience: *audience, TenantClaim: *claim}
 	cfg.MaxLease, cfg.Deadline, cfg.ReapInterval, cfg.TokenTTL, cfg.Retention = *lease, *deadline, *reap, *ttl, *retention
 	return cfg, 0, true
+}
+
+// callers are the flags of who may ask beside API keys and JWTs.
+func callers(s *config.Set, cfg *Config) {
+	slack := s.Secret("slack-signing-secret", "signing secrets of Slack apps, one a line; none: no :from-slack")
+	telegram := s.Secret("telegram-secret", "BOT_ID:SECRET_TOKEN of Telegram bots, one a line; none: no :from-telegram")
+	cert := s.String("tls-cert-file", "", "certificate chain of the API, PEM; none: plain HTTP")
+	certKey := s.String("tls-key-file", "", "key of -tls-cert-file, PEM")
+	clientCA := s.String("client-ca-file", "", "authorities of client certificates, PEM; none: they are not asked for")
+	s.Check(func() (err error) {
+		if slack.Value() != "" {
+			cfg.Slack, err = identity.NewSlackVerifier(slack.Value())
+		}
+		return err
+	})
+	s.Check(func() (err error) {
+		if telegram.Value() != "" {
+			cfg.Telegram, err = identity.NewTelegramVerifier(telegram.Value())
+		}
+		return err
+	})
+	s.Check(func() (err error) { cfg.TLS, err = newTLSFiles(*cert, *certKey, *clientCA); return err })
 }

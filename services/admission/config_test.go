@@ -78,3 +78,30 @@ func TestConfig(t *testing.T) {
 		}
 	}
 }
+
+// Goal: half a way in is refused at the start, and its secrets are not printed.
+func TestConfigOfCallers(t *testing.T) {
+	load := func(args ...string) (Config, int, string) {
+		var out bytes.Buffer
+		env := good(t)
+		env["ADMISSION_SLACK_SIGNING_SECRET"], env["ADMISSION_TELEGRAM_SECRET"] = "slack-s3cret-of-the-tests", "111:telegram-s3cret-of-the-tests"
+		cfg, code, _ := LoadConfig(args, func(k string) (string, bool) { v, ok := env[k]; return v, ok }, &out, &out)
+		return cfg, code, out.String()
+	}
+	if cfg, code, out := load(); code != 0 || cfg.Slack == nil || cfg.Telegram == nil || cfg.TLS != nil {
+		t.Errorf("%d %s", code, out)
+	}
+	if _, _, out := load("-check-config"); strings.Contains(out, "s3cret") {
+		t.Errorf("a secret is printed: %s", out)
+	}
+	short := filepath.Join(t.TempDir(), "short")
+	if err := os.WriteFile(short, []byte("x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"-tls-cert-file", short}, {"-tls-key-file", short}, {"-client-ca-file", short}, {"-tls-cert-file", short, "-tls-key-file", short},
+		{"-slack-signing-secret-file", short}, {"-telegram-secret-file", short}} {
+		if _, code, _ := load(args...); code != 2 {
+			t.Errorf("%v: exit %d", args, code)
+		}
+	}
+}

@@ -18,17 +18,26 @@ const (
 // decode reads a body into into: one JSON object, no member that is unknown. An empty body is allowed where empty says
 // so. Its error names the member.
 func decode(w http.ResponseWriter, r *http.Request, into any, empty bool) *Problem {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		if errors.As(err, new(*http.MaxBytesError)) {
-			return invalid("", fmt.Sprintf("The body is larger than %d bytes.", maxBody))
-		}
-		return invalid("", "The body could not be read.")
+	body, p := readBody(w, r, maxBody)
+	if p != nil {
+		return p
 	}
 	if len(body) == 0 && empty {
 		return nil
 	}
 	return decodeStrict(body, into)
+}
+
+// readBody reads a whole body of at most so many bytes.
+func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, *Problem) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	if err == nil {
+		return body, nil
+	}
+	if errors.As(err, new(*http.MaxBytesError)) {
+		return nil, invalid("", fmt.Sprintf("The body is larger than %d bytes.", most))
+	}
+	return nil, invalid("", "The body could not be read.")
 }
 
 func decodeStrict(body []byte, into any) *Problem {

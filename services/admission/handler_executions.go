@@ -23,6 +23,11 @@ func (s *Service) startExecution(ctx context.Context, c caller, w http.ResponseW
 	if p := decode(w, r, &req, false); p != nil {
 		return answer{}, p
 	}
+	return s.begin(ctx, c, req)
+}
+
+// begin starts, resumes or continues an execution, whoever asked in whatever form.
+func (s *Service) begin(ctx context.Context, c caller, req executionRequest) (answer, error) {
 	maxCost, p := nanoOf("max_cost_usd", req.MaxCostUSD)
 	if p = first(p, req.check()); p != nil {
 		return answer{}, p

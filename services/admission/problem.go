@@ -156,6 +156,8 @@ func identityProblem(err error) *Problem {
 		return problem(admit.ForbiddenTenant, err.Error())
 	case errors.Is(err, identity.ErrUnauthenticated):
 		return problem(admit.Unauthenticated, err.Error())
+	case errors.Is(err, identity.ErrNoAccount):
+		return problem(admit.InvalidArgument, err.Error())
 	case errors.Is(err, identity.ErrDepthExceeded):
 		p := problem(admit.ExecutionDepthExceeded, err.Error())
 		p.Limit = admit.LimitMaxDepth

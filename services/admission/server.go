@@ -33,6 +33,9 @@ type answer struct {
 // handler is one call of the API. Its error is a *Problem or one of a store's.
 type handler func(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error)
 
+// identifier finds out who asks, before the handler.
+type identifier func(ctx context.Context, r *http.Request) (caller, error)
+
 // routes is every call of design.md section 12 that exists so far.
 func (s *Service) routes() http.Handler {
 	mux := http.NewServeMux()
@@ -47,7 +50,13 @@ func (s *Service) routes() http.Handler {
 		"POST /v1/reservations/{id}/extend":  s.extend,
 		"GET /v1/budget":                     s.budget,
 	} {
-		mux.Handle(pattern, s.serve(pattern, h))
+		mux.Handle(pattern, s.serve(pattern, s.identify, h))
+	}
+	for pattern, h := range map[string]handler{
+		"POST /v1/executions:from-slack":    s.fromSlack,
+		"POST /v1/executions:from-telegram": s.fromTelegram,
+	} {
+		mux.Handle(pattern, s.serve(pattern, byBody, h))
 	}
 	return fallback(mux)
 }
@@ -83,19 +92,19 @@ func (p *statusProbe) WriteHeader(status int)      { p.status = status }
 
 // serve wraps a call: identify, handle, answer, measure. A client that hangs up does not stop what was begun, so the
 // context ends by the deadline alone.
-func (s *Service) serve(pattern string, h handler) http.Handler {
+func (s *Service) serve(pattern string, who identifier, h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := s.deps.Now()
 		ctx := context.WithoutCancel(r.Context())
-		code := s.run(ctx, h, w, r)
+		code := s.run(ctx, who, h, w, r)
 		s.metrics.answered(pattern, code, s.deps.Now().Sub(begin))
 	})
 }
 
 // run handles one request and returns the code for the metrics, "ok" for none.
-func (s *Service) run(ctx context.Context, h handler, w http.ResponseWriter, r *http.Request) string {
+func (s *Service) run(ctx context.Context, who identifier, h handler, w http.ResponseWriter, r *http.Request) string {
 	defer s.recoverPanic(w, r)
-	c, err := s.identify(ctx, r)
+	c, err := who(ctx, r)
 	var a answer
 	if err == nil {
 		a, err = h(ctx, c, w, r)
@@ -144,19 +153,31 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 	_, _ = w.Write(body) // a client that went away finds the outcome by repeating
 }
 
-// identify verifies the credential and picks the tenant. Before the catalogs are loaded nobody can be judged: that is an
-// outage, and never a 401.
+// identify verifies the credential and picks the tenant.
 func (s *Service) identify(ctx context.Context, r *http.Request) (caller, error) {
-	if !s.catalogs.loaded() || !s.kills.mirrorRead.Load() {
-		if p := s.killed("", "", ""); p != nil { // known from the mirror while Kafka is away, and not to be retried
-			return caller{}, p
-		}
-		return caller{}, problem(admit.StoreUnavailable, "Tenants, keys and prices are not loaded yet.")
+	if p := s.unready(); p != nil {
+		return caller{}, p
 	}
-	principal, err := s.authenticate(ctx, r.Header.Get("Authorization"))
+	principal, err := s.authenticate(ctx, r)
 	if err != nil {
 		return caller{}, identityProblem(err)
 	}
+	return s.callerOf(principal, r)
+}
+
+// unready refuses while the catalogs are not loaded. Nobody can be judged then: that is an outage, and never a 401.
+func (s *Service) unready() *Problem {
+	if s.catalogs.loaded() && s.kills.mirrorRead.Load() {
+		return nil
+	}
+	if p := s.killed("", "", ""); p != nil { // known from the mirror while Kafka is away, and not to be retried
+		return p
+	}
+	return problem(admit.StoreUnavailable, "Tenants, keys and prices are not loaded yet.")
+}
+
+// callerOf picks the tenant of a request, which must exist.
+func (s *Service) callerOf(principal identity.Principal, r *http.Request) (caller, error) {
 	name, err := principal.Tenant(r.Header.Get(tenantHeader))
 	if err != nil {
 		return caller{}, identityProblem(err)
@@ -168,7 +189,12 @@ func (s *Service) identify(ctx context.Context, r *http.Request) (caller, error)
 	return caller{tenant: name, contract: contract, principal: principal}, nil
 }
 
-func (s *Service) authenticate(ctx context.Context, header string) (identity.Principal, error) {
+// authenticate takes the Authorization header or, where there is none, the client certificate.
+func (s *Service) authenticate(ctx context.Context, r *http.Request) (identity.Principal, error) {
+	header := r.Header.Get("Authorization")
+	if header == "" && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		return identity.VerifyCertificate(r.TLS, s.tenantOfIdentity, s.deps.Now())
+	}
 	scheme, credential, ok := strings.Cut(header, " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
 		return identity.Principal{}, errors.Join(identity.ErrUnauthenticated, errors.New("send Authorization: Bearer KEY"))

@@ -78,7 +78,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		s.windows, err = s.newWindowReader()
 	}
 	if err == nil {
-		s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.HTTP)
+		err = s.listen(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("admission: %w", err), s.close(ctx))

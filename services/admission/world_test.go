@@ -383,10 +383,14 @@ func (w *world) outboxRows() []outboxRow {
 }
 
 // startUnready runs a replica without waiting for it.
-func (w *world) startUnready() *replica {
+func (w *world) startUnready(change ...func(*Config)) *replica {
 	w.t.Helper()
+	cfg := w.config()
+	for _, c := range change {
+		c(&cfg)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := New(ctx, w.config(), Deps{Log: slog.New(slog.DiscardHandler), Registry: obs.NewRegistry(), Now: time.Now, Random: rand.Reader})
+	s, err := New(ctx, cfg, Deps{Log: slog.New(slog.DiscardHandler), Registry: obs.NewRegistry(), Now: time.Now, Random: rand.Reader})
 	w.must(err)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
