@@ -200,6 +200,7 @@ func TestStatus(t *testing.T) {
 		Parts: []Part{
 			{"kafka", sleeper(t, "kfake", "kafka://127.0.0.1:1")}, {"redis", dead},
 			{"postgres", part.Part{Kind: KindExternal, Address: "postgres://u:secret@h/d"}},
+			{"clickhouse", sleeper(t, "libchdb", ready.URL)},
 		},
 		Services: []Service{
 			service("admission-1", sleeper(t, "admission", ready.URL)), service("admission-2", sleeper(t, "admission", waiting.URL)),
@@ -218,8 +219,8 @@ func TestStatus(t *testing.T) {
 	if st.Healthy() {
 		t.Error("healthy")
 	}
-	for i, want := range []string{"running", "stopped", "external"} {
-		if p := st.Parts[i]; p.State != want || (p.PID != nil) != (want == "running") || strings.Contains(p.Address, "secret") {
+	for i, want := range []string{"not answering", "stopped", "external", "running"} {
+		if p := st.Parts[i]; p.State != want || (p.PID != nil) != (want == "running" || want == "not answering") || strings.Contains(p.Address, "secret") {
 			t.Errorf("%+v, want %s", p, want)
 		}
 	}

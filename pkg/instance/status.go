@@ -13,7 +13,7 @@ import (
 type PartStatus struct {
 	Name    string `json:"name"`
 	Kind    string `json:"kind"`
-	State   string `json:"state"` // running, stopped, external
+	State   string `json:"state"` // running, not answering, stopped, external
 	PID     *int   `json:"pid"`
 	Address string `json:"address"` // without secrets
 }
@@ -39,7 +39,7 @@ func (s Status) Healthy() bool {
 		return false // `weir up` did not get that far
 	}
 	for _, p := range s.Parts {
-		if p.State == "stopped" {
+		if p.State == "stopped" || p.State == "not answering" {
 			return false
 		}
 	}
@@ -57,21 +57,13 @@ func (d Dir) Status(ctx context.Context) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	out := Status{Parts: []PartStatus{}}
-	for _, p := range s.Parts {
-		st := PartStatus{Name: p.Name, Kind: p.Kind, State: "external", Address: maskAddress(p.Address)}
-		if p.Ours() {
-			st.State = "stopped"
-			if p.Alive() {
-				st.State, st.PID = "running", &p.PID
-			}
-		}
-		out.Parts = append(out.Parts, st)
+	out := Status{Parts: make([]PartStatus, len(s.Parts)), Services: make([]ServiceStatus, len(s.Services))}
+	var asking sync.WaitGroup // side by side: a hung one takes two seconds
+	for i, p := range s.Parts {
+		asking.Go(func() { out.Parts[i] = p.status(ctx) })
 	}
-	out.Services = make([]ServiceStatus, len(s.Services))
-	var asking sync.WaitGroup
 	for i, v := range s.Services {
-		asking.Go(func() { out.Services[i] = v.status(ctx) }) // side by side: a hung one takes two seconds
+		asking.Go(func() { out.Services[i] = v.status(ctx) })
 	}
 	asking.Wait()
 	return out, nil
@@ -91,6 +83,22 @@ func (v Service) status(ctx context.Context) ServiceStatus {
 
 // hidden stands where a password was; url.URL.Redacted writes the same.
 const hidden = "xxxxx"
+
+// status asks the part itself; one of the user's own is only named.
+func (p Part) status(ctx context.Context) PartStatus {
+	st := PartStatus{Name: p.Name, Kind: p.Kind, State: "external", Address: maskAddress(p.Address)}
+	switch {
+	case !p.Ours():
+	case !p.Alive():
+		st.State = "stopped"
+	default:
+		st.State, st.PID = "running", &p.PID
+		if err := p.probe(ctx); err != nil {
+			st.State = "not answering"
+		}
+	}
+	return st
+}
 
 // maskAddress hides the password of a URL, wherever it stands. What is no URL but holds one (Postgres takes such
 // addresses) is hidden whole.

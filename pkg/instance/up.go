@@ -264,10 +264,12 @@ func (d Dir) Down(say func(format string, args ...any)) error {
 	}
 	services, parts := []stopper{}, []stopper{}
 	for _, v := range s.Services {
-		services = append(services, v.Part.Stop)
+		if v.Alive() {
+			services = append(services, v.Part.Stop)
+		}
 	}
 	for _, p := range s.Parts {
-		if p.Ours() {
+		if p.Ours() && p.Alive() {
 			parts = append(parts, p.Part.Stop)
 		}
 	}

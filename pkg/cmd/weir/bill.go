@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -63,8 +64,13 @@ func billColumns() map[string]string {
 func (a *app) bill(ctx context.Context, out io.Writer, tenant, month, by string, wait time.Duration) error {
 	column, ok := billColumns()[by]
 	when, err := time.Parse("2006-01", month)
-	if tenant == "" || !ok || err != nil {
-		return misuse("bill needs --tenant T --month YYYY-MM, and --by is cost_center, agent, model or day")
+	switch {
+	case tenant == "":
+		return misuse("bill needs --tenant")
+	case err != nil:
+		return misuse("--month %q is not YYYY-MM", month)
+	case !ok:
+		return misuse("--by is cost_center, agent, model or day, not %q", by)
 	}
 	db, err := a.clickhouse(ctx)
 	if err != nil {
@@ -85,7 +91,7 @@ func (a *app) bill(ctx context.Context, out io.Writer, tenant, month, by string,
 			toString(sum(input_tokens)), toString(sum(output_tokens)),
 			toString(sum(multiIf(entry_kind = 'REVERSAL', -1, entry_kind IN ('USAGE', 'UNSETTLED'), 1, 0))),
 			toString(sum(if(has(flags, 'unpriced'), if(entry_kind = 'REVERSAL', -1, 1), 0))),
-			toString(sum(if(has(flags, 'estimated'), if(entry_kind = 'REVERSAL', -1, 1), 0))), toString(max(recorded_at))
+			toString(sum(if(has(flags, 'estimated'), if(entry_kind = 'REVERSAL', -1, 1), 0))), max(recorded_at)
 			FROM agent_cost_ledger WHERE tenant_id = ? AND posted_period = ? GROUP BY g ORDER BY g`, tenant, period)
 		if err != nil {
 			return nil, away("%w", err)
@@ -136,7 +142,7 @@ func (b billAnswer) print(out io.Writer, by string) error {
 	}
 	fmt.Fprintf(w, "%s\tcalls\tinput tokens\toutput tokens\traw USD\tbilled USD\tunpriced\testimated\t\n", name)
 	for _, l := range b.Lines {
-		l.print(w, l.By)
+		l.print(w, cmp.Or(l.By, "(none)"))
 	}
 	b.billLine.print(w, b.Tenant)
 	if err := w.Flush(); err != nil {

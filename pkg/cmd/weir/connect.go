@@ -82,6 +82,14 @@ func (a *app) publish(ctx context.Context, conn *bus.Conn, topic bus.Topic, reco
 	if len(records) == 0 {
 		return nil
 	}
+	if err := send(ctx, conn, topic, records); err != nil {
+		return err
+	}
+	return a.waitApplied(ctx, conn, topic)
+}
+
+// send writes records and returns once they are acknowledged.
+func send(ctx context.Context, conn *bus.Conn, topic bus.Topic, records []bus.Record) error {
 	producer, err := conn.Producer(bus.ProducerConfig{}, topic)
 	if err != nil {
 		return away("%w", err)
@@ -90,7 +98,7 @@ func (a *app) publish(ctx context.Context, conn *bus.Conn, topic bus.Topic, reco
 	if err := producer.Produce(ctx, records...); err != nil {
 		return away("publish to %s: %w", topic.Name(), err)
 	}
-	return a.waitApplied(ctx, conn, topic)
+	return nil
 }
 
 // waitApplied polls the services that follow the topic until each has applied all that is in it now.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -41,6 +42,8 @@ type deadLetter struct {
 	Key     string    `json:"key,omitempty"`
 	Source  string    `json:"source"` // topic/partition/offset of the original
 	Value   string    `json:"value,omitempty"`
+	// Base64 is the value where it is no text: JSON could not carry it unchanged.
+	Base64 []byte `json:"value_base64,omitempty"`
 }
 
 // dlqPrefix begins the headers that the attributor adds to the original's.
@@ -114,7 +117,9 @@ func (a *app) dlqShow(ctx context.Context, out io.Writer, text string) error {
 		return err
 	}
 	d := asDeadLetter(r)
-	d.Value = string(r.Value)
+	if d.Value = string(r.Value); !utf8.Valid(r.Value) {
+		d.Value, d.Base64 = "", r.Value
+	}
 	if a.json {
 		return printJSON(out, d)
 	}

@@ -52,6 +52,9 @@ type findAnswer struct {
 }
 
 func (a *app) find(ctx context.Context, out io.Writer, id string, wait time.Duration) error {
+	if id == "" {
+		return misuse("find needs the id of an event or a reservation")
+	}
 	db, err := a.clickhouse(ctx)
 	if err != nil {
 		return err
@@ -98,9 +101,9 @@ func (a *app) found(out io.Writer, answer findAnswer) error {
 // look searches ledger and dead letters once.
 func look(ctx context.Context, db *clickhouse.Client, conn *bus.Conn, id string) (findAnswer, error) {
 	answer := findAnswer{EventID: id, State: "unseen", Rows: []foundRow{}, DeadLetters: []deadLetter{}}
-	rows, err := db.Select(ctx, `SELECT id, entry_kind, tenant_id, toString(timestamp), agent_id, cost_center, model_or_resource, status,
+	rows, err := db.Select(ctx, `SELECT id, entry_kind, tenant_id, timestamp, agent_id, cost_center, model_or_resource, status,
 		toString(raw_cost_usd), toString(markup_cost_usd), concat(toString(kafka_partition), ':', toString(kafka_offset))
-		FROM agent_cost_ledger WHERE event_id = ? OR reservation_id = ? ORDER BY kafka_partition, kafka_offset LIMIT 100`, id, id)
+		FROM agent_cost_ledger WHERE event_id = ? OR reservation_id = ? AND reservation_id != '' ORDER BY kafka_partition, kafka_offset LIMIT 100`, id, id)
 	if err != nil {
 		return answer, away("%w", err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -61,14 +62,16 @@ func (a *app) keysCreate(ctx context.Context, out io.Writer, tenants []string, l
 		return err
 	}
 	m := &weirv1.ApiKey{KeyId: key.ID, SecretHash: key.Hash, TenantIds: tenants, CreatedAt: timestamppb.New(now), Label: label}
-	if err := a.publishKey(ctx, conn, m); err != nil {
+	if err := produceKey(ctx, conn, m); err != nil {
 		return err
 	}
+	// Shown before the services are waited for: a key that is published but was never shown could not even be revoked.
 	if a.json {
-		return printJSON(out, map[string]any{"key": key.Text, "key_id": key.ID, "tenants": tenants})
+		err = printJSON(out, map[string]any{"key": key.Text, "key_id": key.ID, "tenants": tenants})
+	} else {
+		_, err = fmt.Fprintln(out, key.Text)
 	}
-	_, err = fmt.Fprintln(out, key.Text)
-	return err
+	return errors.Join(err, a.waitApplied(ctx, conn, topics.CatalogApikeys))
 }
 
 func (a *app) keysRevoke(ctx context.Context, out io.Writer, keyID string, now time.Time) error {
@@ -88,7 +91,7 @@ func (a *app) keysRevoke(ctx context.Context, out io.Writer, keyID string, now t
 	if m.GetRevokedAt() == nil {
 		m.RevokedAt = timestamppb.New(now)
 	}
-	if err := a.publishKey(ctx, conn, m); err != nil {
+	if err := errors.Join(produceKey(ctx, conn, m), a.waitApplied(ctx, conn, topics.CatalogApikeys)); err != nil {
 		return err
 	}
 	if a.json {
@@ -98,13 +101,13 @@ func (a *app) keysRevoke(ctx context.Context, out io.Writer, keyID string, now t
 	return err
 }
 
-func (a *app) publishKey(ctx context.Context, conn *bus.Conn, m *weirv1.ApiKey) error {
+func produceKey(ctx context.Context, conn *bus.Conn, m *weirv1.ApiKey) error {
 	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("encode key: %w", err)
 	}
 	id := m.GetKeyId()
-	return a.publish(ctx, conn, topics.CatalogApikeys, []bus.Record{bus.NewRecord(topics.CatalogApikeys, id, []byte(id), value)})
+	return send(ctx, conn, topics.CatalogApikeys, []bus.Record{bus.NewRecord(topics.CatalogApikeys, id, []byte(id), value)})
 }
 
 // warnBad reports a catalog record that this version cannot read; the last good one stays in force.

@@ -63,6 +63,9 @@ func (a *app) loadPrices(ctx context.Context, file string, now time.Time) (price
 	if err != nil {
 		return priceFile{}, misuse("%s: %w", file, err)
 	}
+	if len(rows) == 0 {
+		return priceFile{}, misuse("%s holds no price that could be used (%d odd rows and fields)", file, len(odd))
+	}
 	conn, book, err := a.book(ctx)
 	if err != nil {
 		return priceFile{}, err

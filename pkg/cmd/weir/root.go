@@ -86,24 +86,27 @@ func wrapArgs(c *cobra.Command) {
 	}
 }
 
+// usualDir is where an instance lives unless somebody says otherwise.
+const usualDir = ".weir"
+
 // defaultDir is WEIR_DIR, else .weir; what `make run` plays lives in .weir/demo and is found while it runs, where there
 // is nothing else.
 func defaultDir() string {
 	if v := os.Getenv("WEIR_DIR"); v != "" {
 		return v
 	}
-	const usual, demo = ".weir", ".weir/demo"
-	if _, err := instance.Dir(usual).Load(); err == nil {
-		return usual
+	const demo = ".weir/demo"
+	if _, err := instance.Dir(usualDir).Load(); err == nil {
+		return usualDir
 	}
 	s, err := instance.Dir(demo).Load()
 	if err != nil {
-		return usual
+		return usualDir
 	}
 	for _, v := range s.Services {
 		if v.Alive() {
 			return demo
 		}
 	}
-	return usual
+	return usualDir
 }

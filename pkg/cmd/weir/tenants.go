@@ -160,7 +160,8 @@ func (a *app) tenantsShow(ctx context.Context, out io.Writer, ids []string, now 
 	if err := readTable(ctx, conn, topics.CatalogTenants, current.Apply); err != nil {
 		return err
 	}
-	if len(ids) == 0 {
+	named := len(ids) > 0
+	if !named {
 		ids = current.IDs()
 	}
 	views := make([]tenantView, 0, len(ids))
@@ -170,6 +171,9 @@ func (a *app) tenantsShow(ctx context.Context, out io.Writer, ids []string, now 
 			return no("no tenant %q", id)
 		}
 		c, _ := h.At(now)
+		if c.Removed && !named {
+			continue
+		}
 		zone := c.Timezone
 		if zone == "" {
 			zone = "UTC"

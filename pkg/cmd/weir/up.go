@@ -50,6 +50,9 @@ func (a *app) up(c *cobra.Command, f upFlags) error {
 	if err != nil {
 		return fmt.Errorf("where am I: %w", err)
 	}
+	if !a.dirGiven && os.Getenv("WEIR_DIR") == "" {
+		a.dir = usualDir // a demo that runs beside it is looked at by default, never started anew
+	}
 	dir, err := filepath.Abs(a.dir)
 	if err != nil {
 		return misuse("--dir: %w", err)

@@ -44,11 +44,11 @@ func Start(ctx context.Context, c Config) (*part.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.Started(ctx, func(ctx context.Context) error { return ping(ctx, c.Addr()) })
+	return p.Started(ctx, func(ctx context.Context) error { return Ping(ctx, c.Addr()) })
 }
 
-// ping speaks the inline form of the protocol, so that this package needs no client library.
-func ping(ctx context.Context, addr string) error {
+// Ping returns nil when a Redis answers at host:port. It speaks the inline form of the protocol, so that this package needs no client library.
+func Ping(ctx context.Context, addr string) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return fmt.Errorf("ping redis: %w", err)
