@@ -8,13 +8,14 @@
 // Keys of a tenant t share the hash tag {t}, so one call is one slot of a
 // Redis Cluster:
 //
-//	w:{t}:s       state: epoch, ready, windows, open second   608 B, no TTL
-//	w:{t}:r       ring of 61 one-second buckets               1,952 B, no TTL
-//	w:{t}:d       ids that ended lately, at most 64           <= 768 B, TTL = maximum lease
-//	w:{t}:h       open holds, a hash by id                    <= 600 B + context (<= MaxContext) each, at most
-//	                                                          concurrency and what the reaper has not seen
-//	w:{t}:e       holds that are expiring, a hash by id       the same each, at most 65,536, then ErrFull
-//	w:{t}:x:<root> one root execution                        88 B, TTL from its start
+//	w:{t}:s       a hash: epoch, windows, open second, ring of    <= 4 KB, no TTL
+//	              one-second buckets (61 of 32 B), the last 64
+//	              ids that ended; and per open hold <= 600 B +
+//	              context (<= MaxContext), holds being at most
+//	              concurrency and what the reaper has not seen;
+//	              and per execution that holds something 150 B
+//	w:{t}:e       holds that are expiring, a hash by id           the same each, at most 65,536, then ErrFull
+//	w:{t}:x:<root> one root execution                            65 B, TTL from its start
 //	w:epoch       the epoch of this Redis, no TTL
 //	w:kill        kill switches, a hash by scope, at most admit.MaxKills; no TTL
 //	w:used:<hash> a webhook that was taken, about 150 B, TTL = twice its window
@@ -26,15 +27,16 @@
 //   - Numbers in Lua are doubles: each counter stays below 2^53. A reservation
 //     that would pass it is refused; a settle or an external total that would
 //     is held at the bound, which blocks further admission. Numbers travel as
-//     packed 8-byte integers, never by tostring or "..".
+//     packed 8-byte integers or doubles, never by tostring or "..".
 //   - Time is Redis' own, never earlier than the last decision; reserved-at is
 //     unique per tenant. The last argument "test clock" of a script is empty
 //     in production: only Options.ScriptClock sets it.
 //   - The sliding minute is 61 buckets of a second: it can count up to one
 //     second too much, never too little.
-//   - Constant work: no call reads a list that grows with traffic. Only when a
-//     lease may have ended are the open holds walked, once in about the length
-//     of a lease, never for less than one lease that ended or was settled.
+//   - Constant work: no call reads a list that grows with traffic; each bucket
+//     is read once, when it leaves. Only when a lease may have ended are the
+//     open holds walked, once in about the length of a lease, never for less
+//     than one lease that ended or was settled.
 //   - Every command is idempotent by reservation id, version or journal
 //     offset, so the client may retry after a time-out.
 //

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
@@ -19,10 +20,61 @@ func packed(b []byte, numbers ...int64) []byte {
 	return b
 }
 
-// idHash is what the list of ended ids keeps of an id: 8 bytes of its SHA-256.
+// doubles appends whole numbers as Lua's own, which a script reads in half the
+// time of integers: exact up to 2^53, the bound of every counter.
+func doubles(b []byte, numbers ...int64) []byte {
+	for _, n := range numbers {
+		b = binary.LittleEndian.AppendUint64(b, toDouble(n))
+	}
+	return b
+}
+
+// Fields of an IEEE 754 double.
+const (
+	fractionBits = 52
+	signBit      = 1 << 63
+	exponentBias = 1023
+)
+
+// toDouble is the IEEE 754 form of n, made from integers so that no rounding
+// can slip in; beyond 2^53 it is 2^53.
+func toDouble(n int64) uint64 {
+	if n == 0 {
+		return 0
+	}
+	var sign uint64
+	if n < 0 {
+		sign, n = signBit, -n
+	}
+	m := min(uint64(n), 1<<(fractionBits+1))
+	exponent := bits.Len64(m) - 1
+	if exponent > fractionBits {
+		return sign | uint64(exponent+exponentBias)<<fractionBits
+	}
+	fraction := m << (fractionBits - exponent) &^ (1 << fractionBits)
+	return sign | uint64(exponent+exponentBias)<<fractionBits | fraction
+}
+
+// fromDouble is the inverse; a fraction is cut off, what is beyond 2^53 is 2^53.
+func fromDouble(b uint64) int64 {
+	exponent := int(b>>fractionBits&0x7ff) - exponentBias
+	if exponent < 0 {
+		return 0
+	}
+	n := int64(1 << (fractionBits + 1))
+	if exponent <= fractionBits {
+		n = int64((b&(1<<fractionBits-1) | 1<<fractionBits) >> (fractionBits - exponent))
+	}
+	if b&signBit != 0 {
+		return -n
+	}
+	return n
+}
+
+// idHash is what the list of ended ids keeps of an id: 6 bytes of its SHA-256.
 func idHash(id string) []byte {
 	sum := sha256.Sum256([]byte(id))
-	return sum[:8]
+	return sum[:6]
 }
 
 // figures reads a packed reply. A short one reads as zeros and sets short.
@@ -44,6 +96,8 @@ func (f *figures) bytes(n int) []byte {
 
 func (f *figures) byte() byte       { return f.bytes(1)[0] }
 func (f *figures) int() int64       { return int64(binary.LittleEndian.Uint64(f.bytes(8))) }
+func (f *figures) label() int32     { return int32(binary.LittleEndian.Uint32(f.bytes(4))) }
+func (f *figures) double() int64    { return fromDouble(uint64(f.int())) }
 func (f *figures) nano() money.Nano { return money.Nano(f.int()) }
 
 // time reads microseconds since 1970; 0 is the zero time.
@@ -64,4 +118,15 @@ func (f *figures) err(name string) error {
 		return fmt.Errorf("%w: %s: reply is too short", ErrUnavailable, name)
 	}
 	return nil
+}
+
+// uvarint reads a number that Go wrote; scripts only carry it.
+func (f *figures) uvarint() int64 {
+	n, size := binary.Uvarint(f.b)
+	if size <= 0 {
+		f.short, f.b = true, nil
+		return 0
+	}
+	f.b = f.b[size:]
+	return int64(n)
 }

@@ -2,8 +2,12 @@ package budgetstore
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
+	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
 )
@@ -18,15 +22,37 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+func TestDoubles(t *testing.T) {
+	for n, want := range map[int64]uint64{0: 0, 1: 0x3ff0_0000_0000_0000, -2: 0xc000_0000_0000_0000, 3: 0x4008_0000_0000_0000,
+		1<<53 - 1: 0x433f_ffff_ffff_ffff, 1 << 53: 0x4340_0000_0000_0000, -(1<<53 - 1): 0xc33f_ffff_ffff_ffff, 1 << 60: 0x4340_0000_0000_0000,
+		math.MinInt64: 0xc340_0000_0000_0000} {
+		if got := toDouble(n); got != want {
+			t.Errorf("%d is %x, want %x", n, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int64Range(-1<<53, 1<<53).Draw(t, "n")
+		if got := fromDouble(toDouble(n)); got != n {
+			t.Errorf("%d comes back as %d", n, got)
+		}
+	})
+	for bits, want := range map[uint64]int64{0x3fe0_0000_0000_0000: 0, 0xc004_0000_0000_0000: -2, 0x7ff8_0000_0000_0000: 1 << 53} {
+		if got := fromDouble(bits); got != want {
+			t.Errorf("%x is %d, want %d", bits, got, want)
+		}
+	}
+}
+
 // FuzzHold: whatever bytes Redis answers with, reading them ends in figures or an error.
 func FuzzHold(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(packed(make([]byte, 17), 1, 2, 3))
-	f.Add(append(packed(make([]byte, 17), make([]int64, 25)...), 3, 'a', 'b'))
+	f.Add(make([]byte, stateSize))
+	r := Request{Execution: admit.Execution{Root: "ab"}, Limits: admit.Limits{Minute: admit.NoCeiling()}, Context: []byte("c")}
+	f.Add(append(make([]byte, stateSize), r.kept()...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		figs := &figures{b: b}
 		h := figs.hold("id")
-		if figs.err("hold") == nil && len(h.Root)+len(h.Context)+217+1 != len(b) {
+		if figs.err("hold") == nil && stateSize+32+16+1+len(h.Root)+len(h.Context)+12 > len(b) {
 			t.Errorf("%d bytes read as root %q and context %q", len(b), h.Root, h.Context)
 		}
 	})
@@ -66,8 +92,8 @@ func TestRequestIsChecked(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if code := len(good.packed()); code != 29*8+24 {
-		t.Errorf("the script unpacks %d bytes, the request has %d", 29*8+24, code)
+	if code := len(good.packed(time.Hour)); code != requestSize {
+		t.Errorf("the script unpacks %d bytes, the request has %d", requestSize, code)
 	}
 }
 

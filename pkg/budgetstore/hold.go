@@ -9,30 +9,43 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/money"
 )
 
 // Hold reads one hold; ErrNoHold if it has ended or never was.
 func (s *Store) Hold(ctx context.Context, t Tenant, id string) (Hold, error) {
-	code, f, err := s.run(ctx, "hold", s.scripts.hold, []string{key(t, "s"), key(t, "h"), key(t, "e")}, packed(nil, t.Epoch), id)
+	code, f, err := s.run(ctx, "hold", s.scripts.hold, []string{key(t, "s"), key(t, "e")}, packed(nil, t.Epoch), id)
 	if err != nil {
 		return Hold{}, err
 	}
 	if code == replyElse {
 		return Hold{}, ErrNoHold
 	}
+	state := HoldState(f.byte())
 	h := f.hold(id)
+	h.State = state
 	return h, f.err("hold")
 }
 
-// hold reads the bytes of a hold key.
+// hold reads the bytes of a hold: field "{h<id>", then field "<id>".
 func (f *figures) hold(id string) Hold {
-	h := Hold{ID: id, State: HoldState(f.byte())}
+	h := Hold{ID: id}
+	d := f.decided()
+	h.Held = admit.Estimate{Nanos: money.Nano(f.double()), InputTokens: f.double(), OutputTokens: f.double()}
+	ends := f.double()
 	copy(h.Fingerprint[:], f.bytes(len(h.Fingerprint)))
-	h.LeaseUntil, h.Held, h.Answer = f.time(), f.estimate(), f.answer()
 	h.Root = string(f.bytes(int(f.byte())))
+	h.Answer = d.answer(f.basis())
+	h.LeaseUntil = time.UnixMicro(ends).UTC()
+	if ends < relativeLease {
+		h.LeaseUntil = d.at.Add(time.Duration(ends) * time.Microsecond)
+	}
 	h.Context = f.b
 	return h
 }
+
+// relativeLease bounds lease ends that count from the reservation: 11 days in µs.
+const relativeLease = 1_000_000_000_000
 
 // Settle replaces a hold by the actual, in the windows where it was reserved.
 // An actual above the hold is charged whatever the ceilings say.
@@ -56,9 +69,8 @@ func (s *Store) Expire(ctx context.Context, r Ref) (Ending, error) {
 
 func (s *Store) finish(ctx context.Context, name string, r Ref, mode string, actual admit.Estimate) (Ending, error) {
 	arg := packed(nil, r.Tenant.Epoch, r.ReservedAt.UnixMicro(), int64(actual.Nanos), actual.InputTokens, actual.OutputTokens)
-	seconds, ms := s.remembered()
 	code, f, err := s.run(ctx, name, s.scripts.finish, []string{key(r.Tenant, "s")},
-		append(arg, idHash(r.ID)...), r.ID, mode, seconds, ms, s.at())
+		append(arg, idHash(r.ID)...), r.ID, mode, s.remembered(), s.at())
 	if err != nil || code == replyElse {
 		return Ending{}, err
 	}
@@ -66,11 +78,8 @@ func (s *Store) finish(ctx context.Context, name string, r Ref, mode string, act
 	return e, f.err(name)
 }
 
-// remembered is how long an ended id is known, in whole seconds and in ms.
-func (s *Store) remembered() (seconds, ms int64) {
-	seconds = int64((s.opts.MaxLease + time.Second - 1) / time.Second)
-	return seconds, seconds * 1000
-}
+// remembered is how long an ended id is known, in whole seconds.
+func (s *Store) remembered() int64 { return int64((s.opts.MaxLease + time.Second - 1) / time.Second) }
 
 // Extend is a heartbeat: it moves the lease and grows the hold, or says stop.
 func (s *Store) Extend(ctx context.Context, r ExtendRequest) (ExtendReply, error) {
@@ -88,7 +97,7 @@ func (s *Store) Extend(ctx context.Context, r ExtendRequest) (ExtendReply, error
 		int64(r.AtLeast.Nanos), r.AtLeast.InputTokens, r.AtLeast.OutputTokens, orNone(l.InputTokens), orNone(l.OutputTokens),
 		int64(l.Minute.Limit), int64(l.Minute.Cap), int64(l.Day.Limit), int64(l.Day.Cap), int64(l.Month.Limit), int64(l.Month.Cap))
 	t := r.Tenant
-	code, f, err := s.run(ctx, "extend", s.scripts.extend, []string{key(t, "s"), key(t, "r")}, arg, r.ID, s.at())
+	code, f, err := s.run(ctx, "extend", s.scripts.extend, []string{key(t, "s")}, arg, r.ID, s.at())
 	if err != nil || code == replyElse {
 		return ExtendReply{}, err
 	}
@@ -106,7 +115,7 @@ func (s *Store) Extend(ctx context.Context, r ExtendRequest) (ExtendReply, error
 // lease end.
 // Each is to be ended by Expire (or Settle) after Postgres has decided.
 func (s *Store) Due(ctx context.Context, t Tenant, max int) ([]Hold, error) {
-	reply, err := s.scripts.due.Run(ctx, s.client, []string{key(t, "s"), key(t, "h"), key(t, "e")},
+	reply, err := s.scripts.due.Run(ctx, s.client, []string{key(t, "s"), key(t, "e")},
 		packed(nil, t.Epoch), max, s.at()).Result()
 	if err != nil {
 		return nil, fmt.Errorf("%w: due: %w", ErrUnavailable, err)
@@ -123,6 +132,7 @@ func (s *Store) Due(ctx context.Context, t Tenant, max int) ([]Hold, error) {
 		text, _ := list[i+1].(string)
 		f := &figures{b: []byte(text)}
 		h := f.hold(id)
+		h.State = HoldExpiring
 		if err := f.err("due"); err != nil {
 			return nil, err
 		}

@@ -17,10 +17,9 @@ const batch = 64
 // entry below the state's journal offset has no effect. It returns how many
 // changed something.
 func (s *Store) ApplyJournal(ctx context.Context, t Tenant, entries []JournalEntry) (int, error) {
-	seconds, ms := s.remembered()
 	changed := 0
 	for chunk := range slices.Chunk(entries, batch) {
-		args := []any{packed(nil, t.Epoch), seconds, ms, millis(s.opts.ExecutionTTL), s.at()}
+		args := []any{packed(nil, t.Epoch), s.remembered(), millis(s.opts.ExecutionTTL), s.at()}
 		for _, e := range chunk {
 			if err := e.Actual.Validate(); err != nil {
 				return changed, fmt.Errorf("journal offset %d: %w", e.Offset, err)
@@ -29,7 +28,7 @@ func (s *Store) ApplyJournal(ctx context.Context, t Tenant, entries []JournalEnt
 				int64(e.Actual.Nanos), e.Actual.InputTokens, e.Actual.OutputTokens)
 			args = append(args, append(b, idHash(e.ReservationID)...), e.ReservationID, e.Root)
 		}
-		_, f, err := s.run(ctx, "journal", s.scripts.journal, []string{key(t, "s"), key(t, "r")}, args...)
+		_, f, err := s.run(ctx, "journal", s.scripts.journal, []string{key(t, "s")}, args...)
 		if err != nil {
 			return changed, err
 		}

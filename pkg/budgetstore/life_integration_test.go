@@ -259,16 +259,18 @@ func TestMemory(t *testing.T) {
 	w.must(err)
 	var total int64
 	for _, k := range keys {
-		n, err := w.store.client.MemoryUsage(t.Context(), k).Result()
+		n, err := w.store.client.MemoryUsage(t.Context(), k, 0).Result()
 		w.must(err)
 		total += n
 	}
 	if t.Logf("%d keys, %d bytes", len(keys), total); total > 4096 || len(keys) > 3 {
 		t.Errorf("%d bytes in %v", total, keys)
 	}
+	before, err := w.store.client.MemoryUsage(t.Context(), key(w.tenant, "s"), 0).Result()
+	w.must(err)
 	w.admit(w.request(3))
-	n, err := w.store.client.MemoryUsage(t.Context(), key(w.tenant, "h")).Result()
-	if err != nil || n > 600 {
+	after, err := w.store.client.MemoryUsage(t.Context(), key(w.tenant, "s"), 0).Result()
+	if n := after - before; err != nil || n > 600 {
 		t.Errorf("a hold takes %d bytes, %v", n, err)
 	}
 	left, err := w.store.client.TTL(t.Context(), key(w.tenant, "s")).Result()
@@ -286,8 +288,10 @@ func TestUnreapedBound(t *testing.T) {
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
-	// The counter of expiring holds is field 23 of the state, a double: here 2^16.
-	w.must(w.store.client.SetRange(t.Context(), key(w.tenant, "s"), 22*8, "\x00\x00\x00\x00\x00\x00\xf0\x40").Err())
+	// The counter of expiring holds are 4 bytes of the state: here 2^16.
+	head, err := w.store.client.HGet(t.Context(), key(w.tenant, "s"), "{").Result()
+	w.must(err)
+	w.must(w.store.client.HSet(t.Context(), key(w.tenant, "s"), "{", head[:148]+"\x00\x00\x01\x00"+head[152:]).Err())
 	if _, err := w.store.Reserve(t.Context(), w.request(1)); !errors.Is(err, ErrFull) {
 		t.Fatalf("at the bound: %v", err)
 	}

@@ -2,10 +2,13 @@ package budgetstore
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/ladder"
+	"github.com/weir-project/weir/pkg/domain/money"
 )
 
 // Reserve decides on one reservation in one script call: it charges every
@@ -16,14 +19,22 @@ func (s *Store) Reserve(ctx context.Context, r Request) (Reply, error) {
 		return Reply{}, err
 	}
 	keys, args := s.reserveCall(r)
-	code, f, err := s.run(ctx, "reserve", s.scripts.reserve, keys, args...)
+	text, err := s.scripts.reserve.Run(ctx, s.client, keys, args...).Text()
+	return r.reply(text, err)
+}
+
+// reply reads reserve.lua's reply: the state as the call left it, which no
+// other reply is as long as, or a verdict byte and its figures.
+func (r Request) reply(text string, err error) (Reply, error) {
+	if err == nil && len(text) == stateSize {
+		f := &figures{b: []byte(text)}
+		return Reply{Verdict: Admitted, Answer: f.decided().answer(r.basis())}, nil
+	}
+	code, f, err := parse("reserve", text, err)
 	if err != nil {
 		return Reply{}, err
 	}
 	switch code {
-	case replyDone:
-		answer := f.answer()
-		return Reply{Verdict: Admitted, Answer: answer}, f.err("reserve")
 	case replyElse:
 		h := f.hold(r.ID)
 		return Reply{Verdict: Replayed, Answer: h.Answer, Context: h.Context}, f.err("reserve")
@@ -39,13 +50,35 @@ func (s *Store) Reserve(ctx context.Context, r Request) (Reply, error) {
 	}
 }
 
+// stateSize is the length of field "{" (lua/state.lua).
+const stateSize = 185
+
 // reserveCall is the keys and arguments that reserve.lua's header lists.
 func (s *Store) reserveCall(r Request) (keys []string, args []any) {
-	keys = []string{key(r.Tenant, "s"), key(r.Tenant, "h"), key(r.Tenant, "d"), key(r.Tenant, "e"), key(r.Tenant, "r")}
+	keys = []string{key(r.Tenant, "s")}
+	execution := "{" // any field that is there
 	if r.Execution.Root != "" {
-		keys = append(keys, key(r.Tenant, "x:"+r.Execution.Root))
+		execution = "{x" + r.Execution.Root
 	}
-	return keys, []any{r.packed(), r.Execution.Root, r.Context, s.at(), r.ID, millis(s.opts.ExecutionTTL)}
+	args = []any{r.packed(s.opts.ExecutionTTL), r.ID, r.kept(), "{h" + r.ID, execution}
+	if s.opts.ScriptClock != nil {
+		args = append(args, s.at())
+	}
+	return keys, args
+}
+
+// Call is one call of a script as a client sends it.
+type Call struct {
+	Hash string // of the script, which Redis knows once Reserve has run
+	Keys []string
+	Args []any
+}
+
+// ReserveCall is what Reserve would send: for measurements that run the script
+// next to others. It checks and sends nothing.
+func (s *Store) ReserveCall(r Request) Call {
+	keys, args := s.reserveCall(r)
+	return Call{Hash: s.scripts.reserve.Hash(), Keys: keys, Args: args}
 }
 
 func (r Request) validate() error {
@@ -62,7 +95,7 @@ func (r Request) validate() error {
 	if len(r.Context) > MaxContext {
 		return fmt.Errorf("%w: context of %d bytes, at most %d", admit.ErrInvalid, len(r.Context), MaxContext)
 	}
-	if r.Lease <= 0 {
+	if r.Lease <= 0 || r.Lease.Microseconds() >= relativeLease {
 		return fmt.Errorf("%w: lease %s", admit.ErrInvalid, r.Lease)
 	}
 	if err := r.Execution.Validate(); err != nil {
@@ -74,20 +107,130 @@ func (r Request) validate() error {
 	return r.Limits.Validate()
 }
 
-// packed is the script's first argument; its order is that of reserve.lua.
-func (r Request) packed() []byte {
-	l, w := r.Limits, r.Calendar.Windows
+// packed is the script's first argument; its order is that of reserve.lua:
+// first what every call needs, then, at fixed places, what only some do.
+func (r Request) packed(ttl time.Duration) []byte {
+	l, w, e, x := r.Limits, r.Calendar.Windows, r.Estimate, r.Execution.ExecutionLimits
 	steps := ladder.Steps(l.Day.Limit, l.Ladder)
-	b := packed(make([]byte, 0, 29*8+24),
-		r.Tenant.Epoch, r.Calendar.Clock.UnixMicro(), r.Lease.Microseconds(),
-		int64(r.Estimate.Nanos), r.Estimate.InputTokens, r.Estimate.OutputTokens,
+	// At the end of the day the labels turn: the month's only if it ends there too. Nothing later is within the skew.
+	nextMonth := w.Month
+	if !w.MonthEnds.After(w.DayEnds) {
+		nextMonth = w.NextMonth
+	}
+	b := doubles(make([]byte, 0, requestSize),
+		r.Tenant.Epoch, r.Calendar.Clock.UnixMicro(), w.DayEnds.UnixMicro(), r.Lease.Microseconds(),
+		int64(e.Nanos), e.InputTokens, e.OutputTokens,
 		orNone(l.Requests), orNone(l.InputTokens), orNone(l.OutputTokens), l.Concurrency,
-		int64(l.Minute.Limit), int64(l.Minute.Cap), int64(l.Day.Limit), int64(l.Day.Cap), int64(l.Month.Limit), int64(l.Month.Cap),
-		int64(steps[0]), int64(steps[1]), int64(steps[2]),
-		int64(w.Day), w.DayEnds.UnixMicro(), int64(w.NextDay), int64(w.Month), w.MonthEnds.UnixMicro(), int64(w.NextMonth),
-		r.Execution.Depth, orNone(int64(r.Execution.MaxCost)), orNone(r.Execution.MaxDepth), orNone(r.Execution.MaxCalls))
+		int64(l.Minute.Cap), int64(l.Day.Cap), int64(l.Month.Cap), int64(steps[0]), r.Execution.Depth)
+	b = labels(b, w.Day, w.Month)
 	b = append(b, idHash(r.ID)...)
-	return append(b, r.Fingerprint[:]...)
+	b = labels(doubles(b, int64(steps[1]), int64(steps[2])), w.NextDay, nextMonth)
+	return doubles(b, orNone(int64(x.MaxCost)), orNone(x.MaxDepth), orNone(x.MaxCalls), millis(ttl))
+}
+
+// requestSize is the length of Request.packed.
+const requestSize = 16*8 + 2*4 + 6 + 2*8 + 2*4 + 4*8
+
+// labels appends days or months.
+func labels(b []byte, list ...int32) []byte {
+	for _, n := range list {
+		b = binary.LittleEndian.AppendUint32(b, uint32(n))
+	}
+	return b
+}
+
+// kept is what the hold keeps of the request: what it holds and until when,
+// which growth and extensions change, and what a repeat's answer is made from.
+func (r Request) kept() []byte {
+	e, root := r.Estimate, r.Execution.Root
+	b := make([]byte, 0, 4*8+16+1+len(root)+basisSize+len(r.Context))
+	b = doubles(b, int64(e.Nanos), e.InputTokens, e.OutputTokens, r.Lease.Microseconds())
+	b = append(b, r.Fingerprint[:]...)
+	b = append(append(b, byte(len(root))), root...)
+	for _, n := range r.basis() {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	return append(b, r.Context...)
+}
+
+// basis is what an answer needs of the request, so that a repeat under other
+// limits is told the same: lease (µs), estimate, stated limits for dollars a
+// minute, day and month, for requests, input, output and concurrency, depth.
+// None is negative.
+type basis [12]int64
+
+const basisSize = 12 * 5 // more if need be
+
+func (r Request) basis() basis {
+	l, e := r.Limits, r.Estimate
+	return basis{r.Lease.Microseconds(), int64(e.Nanos), e.InputTokens, e.OutputTokens,
+		int64(l.Minute.Limit), int64(l.Day.Limit), int64(l.Month.Limit),
+		orNone(l.Requests), orNone(l.InputTokens), orNone(l.OutputTokens), l.Concurrency, r.Execution.Depth}
+}
+
+func (f *figures) basis() basis {
+	var b basis
+	for i := range b {
+		b[i] = f.uvarint()
+	}
+	return b
+}
+
+// decided is the state as the call left it, which is reserve.lua's reply: the
+// answer is made from it.
+type decided struct {
+	at                        time.Time
+	requests, in, out, minute int64 // in the sliding minute; minute without external
+	day, month                window
+	running                   int64
+	rung                      ladder.Rung
+	external                  int64 // of the minute
+	spent, calls, maxCost     int64 // of the execution
+}
+
+// window is a day or month: own includes this call.
+type window struct {
+	label         int32
+	own, external int64
+}
+
+func (f *figures) decided() decided {
+	var d decided
+	f.bytes(2 * 8) // epoch, until when external minutes count
+	d.at = time.UnixMicro(f.double()).UTC()
+	f.bytes(4 + 3*8) // the open second alone
+	d.requests, d.in, d.out, d.minute = int64(f.label()), f.double(), f.double(), f.double()
+	d.day, d.month = f.window(), f.window()
+	d.running = int64(f.label())
+	f.bytes(8 + 4) // leases, expiring holds
+	d.rung, d.external = ladder.Rung(f.byte()), f.double()
+	d.spent, d.calls, d.maxCost = f.double(), f.double(), f.double()
+	return d
+}
+
+func (f *figures) window() window {
+	w := window{label: f.label(), own: f.double()}
+	f.bytes(8) // held
+	w.external = f.double()
+	return w
+}
+
+// answer is what an admitted call is told: what is left counts this call,
+// what was used of the day does not.
+func (d decided) answer(b basis) admit.Answer {
+	day, month := d.day.own+d.day.external, d.month.own+d.month.external
+	a := admit.Answer{ReservedAt: d.at, LeaseUntil: d.at.Add(time.Duration(b[0]) * time.Microsecond),
+		Day: d.day.label, Month: d.month.label, Rung: d.rung,
+		Reserved: admit.Estimate{Nanos: money.Nano(b[1]), InputTokens: b[2], OutputTokens: b[3]},
+		DayUsed:  money.Nano(day - b[1]), DayCeiling: money.Nano(b[5])}
+	a.Remaining = admit.Remaining{
+		Minute: money.Nano(b[4] - d.minute - d.external), Day: money.Nano(b[5] - day), Month: money.Nano(b[6] - month),
+		Requests: b[7] - d.requests, InputTokens: b[8] - d.in, OutputTokens: b[9] - d.out, Concurrency: b[10] - d.running}
+	a.Execution = admit.ExecutionFigures{Spent: money.Nano(d.spent), Calls: d.calls, Depth: b[11]}
+	if d.maxCost < admit.Unlimited {
+		a.Execution.Remaining, a.Execution.Limited = money.Nano(d.maxCost-d.spent), true
+	}
+	return a
 }
 
 // orNone turns "0 = no limit" into a limit that no counter passes.
@@ -96,21 +239,6 @@ func orNone(n int64) int64 {
 		return admit.Unlimited
 	}
 	return n
-}
-
-// answer reads the 21 figures that reserve.lua packs.
-func (f *figures) answer() admit.Answer {
-	a := admit.Answer{ReservedAt: f.time(), LeaseUntil: f.time(), Day: int32(f.int()), Month: int32(f.int()), Reserved: f.estimate()}
-	a.Rung = ladder.Rung(f.int())
-	a.DayUsed, a.DayCeiling = f.nano(), f.nano()
-	a.Remaining = admit.Remaining{Minute: f.nano(), Day: f.nano(), Month: f.nano(),
-		Requests: f.int(), InputTokens: f.int(), OutputTokens: f.int(), Concurrency: f.int()}
-	a.Execution.Spent = f.nano()
-	if left := f.nano(); left >= 0 {
-		a.Execution.Remaining, a.Execution.Limited = left, true
-	}
-	a.Execution.Calls, a.Execution.Depth = f.int(), f.int()
-	return a
 }
 
 // refusal reads what reserve.lua and extend.lua pack after their verdict.

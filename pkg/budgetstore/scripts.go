@@ -13,7 +13,8 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// scripts are the Lua programs, each with the parts it shares put before it.
+// scripts are the Lua programs, each with the parts it shares put before it
+// or, in reserve, where a line "--#name" asks for them.
 type scripts struct {
 	reserve, extend, finish, due, hold, journal, external, execution, tenant, budget, owes *redis.Script
 }
@@ -25,22 +26,29 @@ func loadScripts() (scripts, error) {
 		for _, name := range names {
 			text, err := sources.ReadFile("lua/" + name + ".lua")
 			failed = errors.Join(failed, err)
-			b.Write(text)
+			for line := range strings.Lines(string(text)) {
+				if part, ok := strings.CutPrefix(line, "--#"); ok {
+					text, err := sources.ReadFile("lua/" + strings.TrimSpace(part) + ".lua")
+					failed = errors.Join(failed, err)
+					line = string(text)
+				}
+				b.WriteString(line)
+			}
 		}
 		return redis.NewScript(b.String())
 	}
 	return scripts{
-		reserve:   with("state", "windows", "reserve"),
-		extend:    with("state", "windows", "holds", "extend"),
-		finish:    with("state", "windows", "holds", "finish"),
-		due:       with("state", "windows", "holds", "due"),
+		reserve:   with("reserve"),
+		extend:    with("state", "roll", "minutes", "executions", "holds", "advance", "extend"),
+		finish:    with("state", "executions", "holds", "finish"),
+		due:       with("state", "sweep", "due"),
 		hold:      with("state", "hold"),
-		journal:   with("state", "windows", "holds", "journal"),
-		external:  with("state", "windows", "holds", "external"),
-		execution: with("state", "execution"),
+		journal:   with("state", "slot", "roll", "executions", "holds", "advance", "journal"),
+		external:  with("state", "slot", "executions", "external"),
+		execution: with("state", "executions", "execution"),
 		tenant:    with("state", "tenant"),
 		owes:      with("state", "owes"),
-		budget:    with("state", "windows", "holds", "budget"),
+		budget:    with("state", "roll", "minutes", "sweep", "budget"),
 	}, failed
 }
 
@@ -63,6 +71,10 @@ const (
 // the store that no caller can work with come back as errors.
 func (s *Store) run(ctx context.Context, name string, script *redis.Script, keys []string, args ...any) (byte, *figures, error) {
 	text, err := script.Run(ctx, s.client, keys, args...).Text()
+	return parse(name, text, err)
+}
+
+func parse(name, text string, err error) (byte, *figures, error) {
 	if err != nil {
 		return 0, nil, fmt.Errorf("%w: %s: %w", ErrUnavailable, name, err)
 	}

@@ -58,26 +58,26 @@ func (s *Store) MarkReady(ctx context.Context, t Tenant) error {
 }
 
 func (s *Store) tenant(ctx context.Context, t Tenant, verb string) (byte, *figures, error) {
-	return s.run(ctx, "tenant "+verb, s.scripts.tenant, []string{key(t, "s"), key(t, "r")}, packed(nil, t.Epoch), verb)
+	return s.run(ctx, "tenant "+verb, s.scripts.tenant, []string{key(t, "s")}, packed(nil, t.Epoch), verb)
 }
 
 // Budget reads a tenant's counters now; the calendar says which day and month.
 func (s *Store) Budget(ctx context.Context, t Tenant, c admit.Calendar) (Budget, error) {
 	w := c.Windows
 	arg := packed(nil, t.Epoch, int64(w.Day), w.DayEnds.UnixMicro(), int64(w.NextDay), int64(w.Month), w.MonthEnds.UnixMicro(), int64(w.NextMonth))
-	keys := []string{key(t, "s"), key(t, "r"), key(t, "h")}
+	keys := []string{key(t, "s")}
 	_, f, err := s.run(ctx, "budget", s.scripts.budget, keys, arg, s.at())
 	if err != nil {
 		return Budget{}, err
 	}
 	b := Budget{At: f.time(), Ready: f.int() == 1, JournalOffset: f.int(), Requests: f.int(), InputTokens: f.int(), OutputTokens: f.int()}
 	b.Minute = WindowUse{Own: f.nano(), External: f.nano()}
-	b.Day, b.Month = f.window(), f.window()
+	b.Day, b.Month = f.use(), f.use()
 	b.Concurrency, b.Expiring = f.int(), f.int()
 	return b, f.err("budget")
 }
 
-func (f *figures) window() WindowUse {
+func (f *figures) use() WindowUse {
 	return WindowUse{Label: int32(f.int()), Own: f.nano(), Held: f.nano(), External: f.nano()}
 }
 
@@ -112,8 +112,8 @@ func (s *Store) execution(ctx context.Context, t Tenant, root, verb string, l ad
 	if err := checkID("root execution", root); err != nil {
 		return ExecutionState{}, err
 	}
-	code, f, err := s.run(ctx, "execution "+verb, s.scripts.execution, []string{key(t, "s"), key(t, "x:"+root)}, packed(nil, t.Epoch), verb,
-		packed(nil, orNone(int64(l.MaxCost)), orNone(l.MaxDepth), orNone(l.MaxCalls)), millis(s.opts.ExecutionTTL))
+	code, f, err := s.run(ctx, "execution "+verb, s.scripts.execution, []string{key(t, "s")}, packed(nil, t.Epoch), verb,
+		packed(nil, orNone(int64(l.MaxCost)), orNone(l.MaxDepth), orNone(l.MaxCalls)), millis(s.opts.ExecutionTTL), root)
 	if err != nil {
 		return ExecutionState{}, err
 	}

@@ -1,11 +1,10 @@
 -- external: takes cumulative totals of usage that never asked, newer versions only. KEYS s. ARGV epoch (i8), TTL of a new
 -- execution (ms), then packed total and root for each. Reply: '\0' and how many were taken.
-local S = call('GET', KEYS[1])
-if not S then return '\10' end
-local t = load(S)
+local t = load(KEYS[1])
+if not t then return '\10' end
 if t[1] ~= unpack_('<i8', ARGV[1]) then return '\12' end
 local prefix = sub(KEYS[1], 1, -2)
-local cold = { unpack_(COLD, S, COLD_AT) }
+local cold = { unpack_(COLD, call('HGET', KEYS[1], '{c')) }
 local taken = 0
 
 -- Whether version is news for label among the three (label, version) pairs from `at` on; if so, remembers it.
@@ -32,16 +31,12 @@ local function minute(start, version, nano)
   return true
 end
 
-local function execution(root, version, nano)
-  local key = prefix .. 'x:' .. root
-  local X = call('GET', key)
-  if not X then
-    call('SET', key, pack('<ddddddddddd', 0, 0, 0, 0, 0, 0, nano, MAX, MAX, MAX, version), 'PX', ARGV[2])
-    return true
-  end
-  if version <= unpack_('<d', X, 81) then return false end
-  call('SETRANGE', key, 48, pack('<d', nano))
-  call('SETRANGE', key, 80, pack('<d', version))
+local function total(root, version, nano)
+  local old, hot = execution(prefix, root)
+  local x = old or { 0, 0, 0, 0, 0, 0, 0, MAX, MAX, MAX, 0 }
+  if old and version <= x[11] then return false end
+  x[7], x[11] = nano, version
+  keep(prefix, root, x, hot, not old and ARGV[2])
   return true
 end
 
@@ -51,7 +46,7 @@ for i = 3, #ARGV, 2 do
   if scope == 0 then
     new = minute(label, version, nano)
   elseif scope == 3 then
-    new = execution(ARGV[i + 1], version, nano)
+    new = total(ARGV[i + 1], version, nano)
   else
     local a, b, c, at = 13, 24, 28, 2
     if scope == 2 then a, b, c, at = 17, 32, 36, 8 end
@@ -62,5 +57,5 @@ for i = 3, #ARGV, 2 do
   if new then taken = taken + 1 end
 end
 save(KEYS[1], t)
-call('SETRANGE', KEYS[1], COLD_AT - 1, pack(COLD, unpack(cold, 1, 37)))
+call('HSET', KEYS[1], '{c', pack(COLD, unpack(cold, 1, 37)))
 return pack('<Bi8', 0, taken)

@@ -1,36 +1,36 @@
--- journal: applies what the journal says of reservations, each entry once. KEYS s r. ARGV epoch (i8), seconds and ms
+-- journal: applies what the journal says of reservations, each entry once. KEYS s. ARGV epoch (i8), seconds
 -- that an ended id is remembered, TTL of a new execution (ms), test clock, then packed entry, id, root for each entry.
 -- Reply: '\0' and how many entries changed something.
-local S = call('GET', KEYS[1])
-if not S then return '\10' end
-local t = load(S)
+local t = load(KEYS[1])
+if not t then return '\10' end
 if t[1] ~= unpack_('<i8', ARGV[1]) then return '\12' end
 local prefix = sub(KEYS[1], 1, -2)
-local now = clock(ARGV[5], 0)
+local now = clock(ARGV[4], 0)
 local until_ = floor(now / 1000000) + tonumber(ARGV[2])
-local offset, changed = unpack_('<d', S, COLD_AT), 0
+local C = call('HGET', KEYS[1], '{c')
+local offset, changed = unpack_('<d', C), 0
 
 local function add(day, month, at, nano, tin, tout, root)
   if slot(t, 13, 24, 28, day) then own(t, 13, 24, 28, day, nano, 0) end
   if slot(t, 17, 32, 36, month) then own(t, 17, 32, 36, month, nano, 0) end
   if at <= now then
-    advance(t, KEYS[2], at)
-    charge(t, KEYS[2], floor(at / 1000000), 1, tin, tout, nano)
+    advance(t, KEYS[1], at)
+    charge(t, KEYS[1], floor(at / 1000000), 1, tin, tout, nano)
   end
-  if root ~= '' and call('EXISTS', prefix .. 'x:' .. root) == 0 then
-    call('SET', prefix .. 'x:' .. root, pack('<ddddddddddd', 0, 0, 0, 0, 0, 0, 0, MAX, MAX, MAX, 0), 'PX', ARGV[4])
+  if root ~= '' and not execution(prefix, root) then
+    keep(prefix, root, { 0, 0, 0, 0, 0, 0, 0, MAX, MAX, MAX, 0 }, false, ARGV[3])
   end
-  spent(prefix, root, nano, 0)
+  spend(prefix, root, nano, 0)
 end
 
-for i = 6, #ARGV, 3 do
+for i = 5, #ARGV, 3 do
   local id, root = ARGV[i + 1], ARGV[i + 2]
-  local o, kind, at, day, month, nano, tin, tout, hash = unpack_('<i8i8i8i8i8i8i8i8c8', ARGV[i])
+  local o, kind, at, day, month, nano, tin, tout, hash = unpack_('<i8i8i8i8i8i8i8i8c6', ARGV[i])
   if o >= offset then
     local h = find(t, prefix, id)
     if h and h.at == at then
       if kind == 2 then nano, tin, tout = 0, 0, 0 end
-      finish(t, prefix, id, h, nano, tin, tout, hash, until_, ARGV[3])
+      finish(t, prefix, id, h, nano, tin, tout, hash, until_)
       changed = changed + 1
     elseif kind == 1 then
       add(day, month, at, nano, tin, tout, root)
@@ -40,5 +40,5 @@ for i = 6, #ARGV, 3 do
   end
 end
 save(KEYS[1], t)
-call('SETRANGE', KEYS[1], COLD_AT - 1, pack('<d', offset))
+call('HSET', KEYS[1], '{c', pack('<d', offset) .. sub(C, 9))
 return pack('<Bi8', 0, changed)

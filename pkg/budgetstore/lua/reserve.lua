@@ -1,100 +1,120 @@
--- reserve: decides on one reservation. KEYS s h d e r [x]. ARGV packed request, root, context, test clock, id, TTL of a
--- new execution (ms). Reply: a verdict byte and its figures (see reply.go).
-local epoch, caller, lease, nano, tin, tout, lq, li, lo, lc, nl, nc, dl, dc, ml, mc, s1, s2, s3,
-  day, dends, dnext, month, mends, mnext, depth, xcost, xdepth, xcalls, hash, print =
-  unpack_('<i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8c8c16', ARGV[1])
-local root = ARGV[2]
-local v
-if root == '' then v = call('MGET', KEYS[1], KEYS[3]) else v = call('MGET', KEYS[1], KEYS[3], KEYS[6]) end
-local S, D, X = v[1], v[2], v[3]
+-- reserve: decides on one reservation. KEYS s. ARGV packed request, id, what the hold keeps of the request (see
+-- holds.lua), "{h" and the id, the execution's field ("{x" and its root, or "{" without one), test clock (none in
+-- production). Reply: field "{" as the call left it, or a verdict byte and its figures (see reserve.go).
+--
+-- The usual call is TIME, one read and one write. What it costs is calls of Redis (about as much as all else together),
+-- then bytes of Lua strings, because Redis' Lua hashes each byte of every string it makes, and closures. So nothing is
+-- concatenated, one packed string is at once state, hold and reply, and what only some calls need is made, read or
+-- unpacked where they need it. A line "--#name" stands for the file of that name.
+local call, unpack_, pack = redis.call, struct.unpack, struct.pack
+local key, arg, id, hfield, xfield, at = KEYS[1], ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6]
+local epoch, caller, turns, lease, nano, tin, tout, lq, li, lo, lc, nc, dc, mc, s1, depth, label, mlabel, hash =
+  unpack_('<ddddddddddddddddI4I4c2', arg)
+local v = call('HMGET', key, '{', id, xfield, '{f')
+local S, H, X, F = v[1], v[2], v[3], v[4]
 if not S then return '\10' end
-local e, ready, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw, dh, dx, ma, mw, mh, mx, running, first, expiring =
-  unpack_(HEAD, S)
-if e ~= epoch then return '\12' end
-if ready ~= 1 then return '\11' end
+local e, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw, dh, dx, ma, mw, mh, mx, running, first, expiring =
+  unpack_('<dddI4dddI4dddI4dddI4dddI4dI4', S)
+if e ~= epoch then return e == -epoch and '\11' or '\12' end
 if expiring >= 65536 then return '\14' end
-local now = clock(ARGV[4], last + 1)
+local now
+if at then now = tonumber(at) else
+  local t = call('TIME')
+  now = t[1] * 1000000 + t[2]
+end
+if now <= last then now = last + 1 end
 
 -- The same id again: the same answer while it is open, never a second hold.
-local id = ARGV[5]
-local H = call('HGET', KEYS[2], id)
-if not H and expiring > 0 then H = call('HGET', KEYS[4], id) end
 if H then
-  if sub(H, 2, 17) ~= print then return '\3' end
-  local state, _, ends = unpack_('<Bc16i8', H)
-  if state == 0 and ends > now then return '\1' .. H end
+  if string.sub(H, 33, 48) ~= string.sub(ARGV[3], 33, 48) then return '\3' end
+  local head, ends = call('HGET', key, hfield), unpack_('<d', H, 25)
+  if ends < 1e12 then ends = ends + unpack_('<d', head, 17) end
+  if ends > now then return '\1' .. head .. H end
   return '\4'
 end
-if D then
-  local at = string.find(D, hash, 1, true)
-  while at do
-    if at % 12 == 1 and unpack_('<I4', D, at + 8) * 1000000 > now then return '\4' end
-    at = string.find(D, hash, at + 1, true)
+if expiring > 0 then
+  H = call('HGET', string.sub(key, 1, -2) .. 'e', id)
+  if H then return string.sub(H, 218, 233) ~= string.sub(ARGV[3], 33, 48) and '\3' or '\4' end
+end
+if F then
+  local from = string.find(F, hash, 1, true)
+  while from do
+    if from % 2 == 1 then
+      local D, i = call('HGET', key, '{d'), from * 4 - 3
+      if string.sub(D, i, i + 3) == string.sub(arg, 139, 142) and unpack_('<I4', D, i + 4) * 1000000 > now then return '\4' end
+    end
+    from = string.find(F, hash, from + 1, true)
   end
 end
 local skew = now - caller
 if skew > 2000000 or skew < -2000000 then return '\13' end
 
 -- Windows by the store's clock.
-local label, mlabel = day, month
-if now >= dends then label = dnext end
-if now >= mends then mlabel = mnext end
-local T
+if now >= turns then label, mlabel = unpack_('<I4I4', arg, 159) end
+local back
 if label ~= da or mlabel ~= ma then
-  T = { unpack_(ALL, S) }
-  local slot, swap = windows()
-  local i, j = slot(T, 13, 24, 28, label), slot(T, 17, 32, 36, mlabel)
+--#slot
+  local t = { da, dw, dh, dx, ma, mw, mh, mx, unpack_('<dddddddddddddddd', call('HGET', key, '{b')) }
+  local i, j = slot(t, 1, 9, 13, label), slot(t, 5, 17, 21, mlabel)
   if not i or not j then return '\13' end
-  swap(T, 13, i)
-  swap(T, 17, j)
-  dw, dh, dx, mw, mh, mx = T[14], T[15], T[16], T[18], T[19], T[20]
+  for n = 0, 3 do
+    t[1 + n], t[i + n] = t[i + n], t[1 + n]
+    t[5 + n], t[j + n] = t[j + n], t[5 + n]
+  end
+  dw, dh, dx, mw, mh, mx = t[2], t[3], t[4], t[6], t[7], t[8]
+  back = pack('<dddddddddddddddd', unpack(t, 9, 24))
 end
-local second, open = floor(now / 1000000), floor(last / 1000000)
-local at1, new1, at2, new2
-if second ~= open then
-  local _, _, _, roll = windows()
-  sq, si, so, sn, at1, new1, at2, new2 = roll(KEYS[5], open, second, oq, oi, oo, on, sq, si, so, sn)
+local us, was = now % 1000000, last % 1000000
+local ring
+if now - us ~= last - was then
+--#roll
+  sq, si, so, sn, ring = roll(call('HGET', key, '{r') or '', (last - was) / 1000000, (now - us) / 1000000, oq, oi, oo, on, sq, si, so, sn)
   oq, oi, oo, on = 0, 0, 0, 0
 end
-local ext = 0
-if second < extends then ext = select(3, windows())(S, second) end
-local dused, mused, nused = dw + dx, mw + mx, sn + ext
+local dused, mused, outside = dw + dx, mw + mx, 0
+if now < extends * 1000000 then
+--#minutes
+  outside = minutes(key, (now - us) / 1000000)
+end
+local nused = sn + outside
 
+-- The execution: its own limits once they are known, else the caller's.
+local xown, xheld, xc, flags, xext, xversion = 0, 0, 0, 0, 0, 0
+local xcost, xdepth, xcalls = 9007199254740991, 9007199254740991, 9007199254740991
+if xfield ~= '{' then
+  if not X then X = call('GET', string.sub(key, 1, -2) .. 'x:' .. string.sub(xfield, 3)) end
+  if X then xown, xheld, xc, flags, xext, xcost, xdepth, xcalls, xversion = unpack_('<dddBddddd', X) end
+  if flags % 2 == 0 then xcost, xdepth, xcalls = unpack_('<ddd', arg, 167) end
+end
 
 -- Limits, the one that must not be retried first. admit.Decide states the same order.
-local xown, xheld, xc, known, revoked, closed, xext = 0, 0, 0, 0, 0, 0, 0
-if root == '' then
-  xcost, xdepth, xcalls = MAX, MAX, MAX
-elseif X then
-  local c, d, n
-  xown, xheld, xc, known, revoked, closed, xext, c, d, n = unpack_('<dddddddddd', X)
-  if known == 1 then xcost, xdepth, xcalls = c, d, n end
-end
 local spent = xown + xext
+local q, ti, to = sq + 1, si + tin, so + tout
 local code, limit, window, used, asked, ceiling
-if revoked == 1 then code, limit, window, used, asked, ceiling = 6, 11, 0, 0, 0, 0
+if flags % 4 > 1 then code, limit, window, used, asked, ceiling = 6, 11, 0, 0, 0, 0
 elseif nano > mc then code, limit, window, used, asked, ceiling = 3, 7, mlabel, 0, nano, mc
 elseif nano > dc then code, limit, window, used, asked, ceiling = 3, 6, label, 0, nano, dc
 elseif nano > nc then code, limit, window, used, asked, ceiling = 3, 5, 0, 0, nano, nc
 elseif tin > li then code, limit, window, used, asked, ceiling = 3, 2, 0, 0, tin, li
 elseif tout > lo then code, limit, window, used, asked, ceiling = 3, 3, 0, 0, tout, lo
 elseif depth > xdepth then code, limit, window, used, asked, ceiling = 5, 9, 0, depth, 0, xdepth
-elseif spent + nano > xcost or xown + nano > MAX then code, limit, window, used, asked, ceiling = 4, 8, 0, spent, nano, xcost
+elseif spent + nano > xcost or xown + nano > 9007199254740991 then code, limit, window, used, asked, ceiling = 4, 8, 0, spent, nano, xcost
 elseif xc + 1 > xcalls then code, limit, window, used, asked, ceiling = 4, 10, 0, xc, 1, xcalls
-elseif mused + nano > mc or mw + nano > MAX then code, limit, window, used, asked, ceiling = 2, 7, mlabel, mused, nano, mc
-elseif dused + nano > dc or dw + nano > MAX then code, limit, window, used, asked, ceiling = 2, 6, label, dused, nano, dc
+elseif mused + nano > mc or mw + nano > 9007199254740991 then code, limit, window, used, asked, ceiling = 2, 7, mlabel, mused, nano, mc
+elseif dused + nano > dc or dw + nano > 9007199254740991 then code, limit, window, used, asked, ceiling = 2, 6, label, dused, nano, dc
 elseif nused + nano > nc then code, limit, window, used, asked, ceiling = 2, 5, 0, nused, nano, nc
-elseif sq + 1 > lq then code, limit, window, used, asked, ceiling = 1, 1, 0, sq, 1, lq
-elseif si + tin > li then code, limit, window, used, asked, ceiling = 1, 2, 0, si, tin, li
-elseif so + tout > lo then code, limit, window, used, asked, ceiling = 1, 3, 0, so, tout, lo
-elseif running + 1 > lc then
+elseif q > lq then code, limit, window, used, asked, ceiling = 1, 1, 0, sq, 1, lq
+elseif ti > li then code, limit, window, used, asked, ceiling = 1, 2, 0, si, tin, li
+elseif to > lo then code, limit, window, used, asked, ceiling = 1, 3, 0, so, tout, lo
+elseif running >= lc then
   if now >= first then
+--#sweep
     local moved
-    moved, first = select(5, windows())(KEYS[2], KEYS[4], now)
+    moved, first = sweep(key, string.sub(key, 1, -2) .. 'e', now)
     running, expiring = running - moved, expiring + moved
-    call('SETRANGE', KEYS[1], '160', pack('<ddd', running, first, expiring))
+    call('HSET', key, '{', string.sub(S, 1, 136) .. pack('<I4dI4', running, first, expiring) .. string.sub(S, 153))
   end
-  if running + 1 > lc then code, limit, window, used, asked, ceiling = 1, 4, 0, running, 1, lc end
+  if running >= lc then code, limit, window, used, asked, ceiling = 1, 4, 0, running, 1, lc end
 end
 
 if code then
@@ -103,50 +123,48 @@ if code then
   if limit == 4 then
     frees = first
   elseif code == 1 or (code == 2 and limit == 5) then
-    local which, need = limit == 5 and 4 or limit, used + asked - ceiling
-    local ring = call('GETRANGE', KEYS[5], '0', '1951')
-    for s = second - 60, open - 1 do
-      local at = (s % 61) * 32 + 1
-      if at + 31 <= #ring then need = need - (select(which, unpack_('<dddd', ring, at))) end
+    local which, need = limit == 5 and 5 or limit + 1, used + asked - ceiling
+    local bytes = ring or call('HGET', key, '{r') or ''
+    local second, open = (now - us) / 1000000, (last - was) / 1000000
+    for i = 1, #bytes, 32 do
+      local s = unpack_('<I4', bytes, i)
+      if s >= second - 60 and s < open then need = need - (select(which, unpack_('<I4I4ddd', bytes, i))) end
       if need <= 0 then
         frees = (s + 61) * 1000000
         break
       end
     end
-    if frees == 0 then frees = (which == 4 and ext > 0 and extends or open + 61) * 1000000 end
+    if frees == 0 then frees = (limit == 5 and outside > 0 and extends or open + 61) * 1000000 end
   end
   return pack('<BBBi8i8i8i8i8i8i8', 2, code, limit, now, frees, window, used, asked, ceiling, dused)
 end
 
 -- Everything fits: charge it.
 local rung = 0
-if dused >= s1 then rung = 1 end
-if dused >= s2 then rung = 2 end
-if dused >= s3 then rung = 3 end
+if dused >= s1 then
+  local s2, s3 = unpack_('<dd', arg, 143)
+  rung = dused >= s3 and 3 or dused >= s2 and 2 or 1
+end
 local ends = now + lease
-local left = -1
-if root ~= '' then
-  if xcost < MAX then left = xcost - (spent + nano) end
-  xown, xheld, xc = xown + nano, xheld + nano, xc + 1
-  if X and known == 1 and closed == 0 then
-    call('SETRANGE', KEYS[6], '0', pack('<ddd', xown, xheld, xc))
-  elseif X then
-    call('SETRANGE', KEYS[6], '0', pack('<dddddddddd', xown, xheld, xc, 1, 0, 0, xext, xcost, xdepth, xcalls))
-  else
-    call('SET', KEYS[6], pack('<ddddddddddd', xown, xheld, xc, 1, 0, 0, 0, xcost, xdepth, xcalls, 0), 'PX', ARGV[6])
+if running == 0 or ends < first then first = ends end
+local x
+if xfield ~= '{' then
+  xown, xc = xown + nano, xc + 1
+  x = pack('<dddBddddd', xown, xheld + nano, xc, 1, xext, xcost, xdepth, xcalls, xversion)
+  if not X then
+    call('SET', string.sub(key, 1, -2) .. 'x:' .. string.sub(xfield, 3), x, 'PX', string.format('%.0f', (unpack_('<d', arg, 191))))
   end
 end
-local answer = pack('<i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8', now, ends, label, mlabel, nano, tin, tout, rung, dused, dl,
-  nl - nused - nano, dl - dused - nano, ml - mused - nano, lq - sq - 1, li - si - tin, lo - so - tout, lc - running - 1,
-  xown + xext, left, xc, depth)
-call('HSET', KEYS[2], id, pack('<Bc16i8i8i8i8', 0, print, ends, nano, tin, tout) .. answer .. pack('<B', #root) .. root .. ARGV[3])
-if running == 0 or ends < first then first = ends end
-if new1 then
-  if at1 == 0 and #new1 == 1952 then call('SET', KEYS[5], new1) else call('SETRANGE', KEYS[5], at1, new1) end
-  if new2 then call('SETRANGE', KEYS[5], '0', new2) end
+local head = pack('<dddI4dddI4dddI4dddI4dddI4dI4Bdddd', e, extends, now, oq + 1, oi + tin, oo + tout, on + nano, q, ti, to, sn + nano,
+  label, dw + nano, dh + nano, dx, mlabel, mw + nano, mh + nano, mx, running + 1, first, expiring, rung, outside, xown + xext, xc, xcost)
+if x and ring then
+  call('HSET', key, '{', head, id, ARGV[3], hfield, head, xfield, x, '{r', ring)
+elseif x then
+  call('HSET', key, '{', head, id, ARGV[3], hfield, head, xfield, x)
+elseif ring then
+  call('HSET', key, '{', head, id, ARGV[3], hfield, head, '{r', ring)
+else
+  call('HSET', key, '{', head, id, ARGV[3], hfield, head)
 end
-local head = pack('<dddddddddddddddddddd', now, oq + 1, oi + tin, oo + tout, on + nano, sq + 1, si + tin, so + tout, sn + nano,
-  label, dw + nano, dh + nano, dx, mlabel, mw + nano, mh + nano, mx, running + 1, first, expiring)
-if T then head = head .. pack('<dddddddddddddddd', unpack(T, 24, 39)) end
-call('SETRANGE', KEYS[1], '24', head)
-return '\0' .. answer
+if back then call('HSET', key, '{b', back) end
+return head

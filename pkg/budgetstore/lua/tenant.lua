@@ -1,17 +1,16 @@
--- tenant: makes a tenant's counters, all zero and not ready, or marks them ready. KEYS s r. ARGV epoch (i8), verb (create
+-- tenant: makes a tenant's counters, all zero and not ready, or marks them ready. KEYS s. ARGV epoch (i8), verb (create
 -- ready). Reply: '\0' done, '\1' they were there.
 local epoch = unpack_('<i8', ARGV[1])
-local S = call('GET', KEYS[1])
+local S = call('HGET', KEYS[1], '{')
 if ARGV[2] == 'create' then
   if S then
-    if unpack_('<d', S) ~= epoch then return '\12' end
+    if not current(S, epoch) then return '\12' end
     return '\1'
   end
-  call('SET', KEYS[1], pack('<d', epoch) .. rep('\0', 600))
-  call('SET', KEYS[2], rep('\0', 1952))
+  call('HSET', KEYS[1], '{', pack('<d', -epoch) .. rep('\0', HEAD_SIZE - 8), '{b', rep('\0', 128), '{c', rep('\0', 296))
   return '\0'
 end
 if not S then return '\10' end
-if unpack_('<d', S) ~= epoch then return '\12' end
-call('SETRANGE', KEYS[1], 8, pack('<d', 1))
+if not current(S, epoch) then return '\12' end
+call('HSET', KEYS[1], '{', pack('<d', epoch) .. sub(S, 9))
 return '\0'
