@@ -26,9 +26,10 @@ type Config struct {
 	// Once ends after the audit; else the instance stays up until the context ends.
 	Once bool
 	// Speed is how much faster than the trace's hour to play.
-	Speed    int64
-	Out      io.Writer
-	Terminal bool
+	Speed int64
+	Out   io.Writer
+	// Width is the terminal's, in characters; 0 where Out is none.
+	Width int
 }
 
 // Bounds of the steps after the play.
@@ -150,7 +151,7 @@ func (r *run) play(ctx context.Context) error {
 	}
 	show, done := context.WithCancel(ctx)
 	drawn := make(chan struct{})
-	view := &screen{out: r.Out, terminal: r.Terminal, figures: f, tenants: r.tenants(), clients: r.clients, begin: time.Now()}
+	view := &screen{out: r.Out, width: r.Width, figures: f, tenants: r.tenants(), clients: r.clients, begin: time.Now()}
 	go func() { defer close(drawn); view.run(show) }()
 
 	group, inner := errgroup.WithContext(ctx)

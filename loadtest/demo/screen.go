@@ -17,6 +17,7 @@ import (
 type figures struct {
 	mu      sync.Mutex
 	total   int
+	trace   int                       // settled of the trace
 	settled map[string]int            // by tenant
 	refused map[string]map[string]int // by tenant and code
 	rungs   map[string]int            // the highest by tenant
@@ -40,6 +41,7 @@ func (f *figures) refusal(tenant string, r *caller.Refusal) {
 func (f *figures) settle(tenant string, a caller.Admission) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.trace++
 	f.settled[tenant]++
 	f.rungs[tenant] = max(f.rungs[tenant], a.Rung)
 }
@@ -53,13 +55,13 @@ func (f *figures) with(change func()) {
 // screen shows the figures and every tenant's budget: a few lines redrawn in place on a terminal, else a block now and
 // then.
 type screen struct {
-	out      io.Writer
-	terminal bool
-	figures  *figures
-	tenants  []string
-	clients  map[string]*caller.Client
-	begin    time.Time
-	drawn    int
+	out     io.Writer
+	width   int // 0 is no terminal
+	figures *figures
+	tenants []string
+	clients map[string]*caller.Client
+	begin   time.Time
+	drawn   int
 }
 
 // Intervals between two pictures.
@@ -71,7 +73,7 @@ const (
 // run draws until ctx ends, and once more at the end.
 func (s *screen) run(ctx context.Context) {
 	every := everyPlain
-	if s.terminal {
+	if s.width > 0 {
 		every = everyTerminal
 	}
 	tick := time.NewTicker(every)
@@ -97,8 +99,15 @@ func (s *screen) draw(ctx context.Context) {
 		}
 	}
 	lines := s.lines(budgets, time.Since(s.begin))
-	if s.terminal && s.drawn > 0 {
-		fmt.Fprintf(s.out, "\x1b[%dA\x1b[J", s.drawn)
+	if s.width > 0 {
+		for i, line := range lines { // a line that wraps would not be drawn over
+			if text := []rune(line); len(text) >= s.width {
+				lines[i] = string(text[:s.width-2]) + "…"
+			}
+		}
+		if s.drawn > 0 {
+			fmt.Fprintf(s.out, "\x1b[%dA\x1b[J", s.drawn)
+		}
 	}
 	s.drawn = len(lines)
 	fmt.Fprintln(s.out, strings.Join(lines, "\n"))
@@ -109,13 +118,7 @@ func (s *screen) lines(budgets map[string]caller.Budget, elapsed time.Duration) 
 	f := s.figures
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	sum := 0
-	for tenant, n := range f.settled {
-		if tenant != "trial" {
-			sum += n
-		}
-	}
-	lines := []string{fmt.Sprintf("%4.0fs  %d of %d trace calls settled, %d events straight to Kafka", elapsed.Seconds(), sum, f.total, f.events)}
+	lines := []string{fmt.Sprintf("%4.0fs  %d of %d trace calls settled, %d events straight to Kafka", elapsed.Seconds(), f.trace, f.total, f.events)}
 	for _, tenant := range s.tenants {
 		line := fmt.Sprintf("  %-8s %5d settled", tenant, f.settled[tenant])
 		if b, ok := budgets[tenant]; ok {

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/weir-project/weir/loadtest/demo"
 )
 
@@ -30,7 +32,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("where am I: %w", err)
 	}
-	c := demo.Config{Bin: filepath.Dir(self), Out: os.Stdout, Terminal: isTerminal(os.Stdout)}
+	c := demo.Config{Bin: filepath.Dir(self), Out: os.Stdout, Width: width(os.Stdout)}
 	var kafka string
 	flag.StringVar(&c.Dir, "dir", ".weir/demo", "folder of the instance; it is wiped")
 	flag.StringVar(&kafka, "kafka", "embedded", "embedded or apache")
@@ -44,7 +46,11 @@ func run(ctx context.Context) error {
 	return demo.Run(ctx, c)
 }
 
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+// width is that of the terminal behind f, 0 if it is none or cannot move its cursor.
+func width(f *os.File) int {
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil || os.Getenv("TERM") == "dumb" || size.Col < 40 {
+		return 0
+	}
+	return int(size.Col)
 }
