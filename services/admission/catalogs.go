@@ -3,8 +3,6 @@ package admission
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -79,35 +77,6 @@ func (s *Service) applyRevocation(r bus.Record) error {
 	defer cancel()
 	err = s.onTenant(ctx, t, func() error { return s.counters.Revoke(ctx, t, rev.GetRootExecutionId()) })
 	return s.passLost(ctx, t, err)
-}
-
-// publishKey announces the public half of this replica's token key until Kafka has it. All replicas write the same
-// record; before it is written no token can be verified, so this replica is not ready.
-func (s *Service) publishKey(ctx context.Context) error {
-	key := s.cfg.TokenKey.Record()
-	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(key)
-	if err != nil {
-		return fmt.Errorf("admission: encode signing key: %w", err)
-	}
-	record := bus.NewRecord(topics.ControlKeys, key.GetKeyId(), []byte(key.GetKeyId()), value)
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		try, cancel := context.WithTimeout(ctx, 10*time.Second)
-		err := s.producer.Produce(try, record)
-		cancel()
-		if err == nil {
-			<-ctx.Done()
-			return nil
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		s.deps.Log.Warn("the signing key could not be published yet", "error", err)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-	}
 }
 
 // tenantOfClaim maps a JWT's tenant claim: to the tenant of that name, removed or not, else to the one that lists it

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/config"
+	"github.com/weir-project/weir/pkg/gen/weirv1"
 	"github.com/weir-project/weir/pkg/identity"
 )
 
@@ -23,6 +24,8 @@ type Config struct {
 	Secret identity.Secret
 	// TokenKey signs execution tokens; all replicas share it.
 	TokenKey identity.TokenKey
+	// OldTokenKeys are the public halves of keys that TokenKey replaces: their tokens stay valid until they expire.
+	OldTokenKeys []*weirv1.SigningKey
 
 	// JWKSURL is where the callers' JWT keys are; "" = API keys only.
 	JWKSURL string
@@ -60,6 +63,7 @@ func LoadConfig(args []string, lookup func(string) (string, bool), out, errOut i
 	format := s.String("log-format", "json", "json or text")
 	secret := s.Secret("hmac-secret", "key of receipts and event signatures, shared with the attributor, at least 32 bytes")
 	tokenKey := s.Secret("token-key", "Ed25519 key of execution tokens, PEM PKCS8")
+	oldKeys := s.Secret("token-old-key", "keys that -token-key-file replaces, PEM, public halves suffice: their tokens stay valid until they expire")
 	jwks := s.String("jwt-jwks-url", "", "key set of callers' JWTs; none: API keys only")
 	issuer := s.String("jwt-issuer", "", "iss that a JWT must have")
 	audience := s.String("jwt-audience", "", "aud that a JWT must have")
@@ -74,6 +78,10 @@ func LoadConfig(args []string, lookup func(string) (string, bool), out, errOut i
 	s.Check(func() (err error) { cfg.Kafka, err = bus.ParseAddress(*kafka); return err })
 	s.Check(func() (err error) { cfg.Secret, err = identity.NewSecret([]byte(secret.Value())); return err })
 	s.Check(func() (err error) { cfg.TokenKey, err = identity.ParseTokenKey([]byte(tokenKey.Value())); return err })
+	s.Check(func() (err error) {
+		cfg.OldTokenKeys, err = identity.ParseOldTokenKeys([]byte(oldKeys.Value()), cfg.TokenKey)
+		return err
+	})
 	s.Check(func() error {
 		if *jwks != "" && (*issuer == "" || *audience == "" || *claim == "") {
 			return errors.New("-jwt-jwks-url needs -jwt-issuer, -jwt-audience and -jwt-tenant-claim")

@@ -445,7 +445,7 @@ func TestJWT(t *testing.T) {
 	}
 	exp := time.Now().Add(time.Hour).Unix()
 	mapped := contract()
-	mapped.Identities = []string{"jwt:org-7"}
+	mapped.Identities = []string{"jwt:org-7", "jwt:acme", "slack:org-8"} // a tenant's own id goes before a mapping
 	w := newWorld(t, map[string]tenant.Contract{"acme": contract(), "beta": mapped})
 	down.Store(true)
 	r := w.start(func(c *Config) {
@@ -462,6 +462,10 @@ func TestJWT(t *testing.T) {
 		`{"iss":"idp","aud":"weir","sub":"s","tenant":"acme","exp":%d}`:              "200 acme",
 		`{"iss":"idp","aud":"weir","sub":"s","tenant":"org-7","exp":%d}`:             "200 beta",
 		`{"iss":"idp","aud":"weir","sub":"s","tenant":["beta","acme"],"exp":%d}`:     "200 beta",
+		`{"iss":"idp","aud":"weir","sub":"s","tenant":["org-7","acme"],"exp":%d}`:    "200 beta",
+		`{"iss":"idp","aud":"weir","sub":"s","tenant":["acme","org-9"],"exp":%d}`:    "401 <nil>",
+		`{"iss":"idp","aud":"weir","sub":"s","tenant":"org-8","exp":%d}`:             "401 <nil>",
+		`{"iss":"idp","aud":"weir","sub":"s","tenant":"jwt:org-7","exp":%d}`:         "401 <nil>",
 		`{"iss":"idp","aud":"weir","sub":"s","tenant":"nobody","exp":%d}`:            "401 <nil>",
 		`{"iss":"idp","aud":"weir","sub":"s","exp":%d}`:                              "401 <nil>",
 		`{"iss":"idp","aud":"other","sub":"s","tenant":"acme","exp":%d}`:             "401 <nil>",

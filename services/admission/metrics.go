@@ -20,6 +20,7 @@ type metrics struct {
 	lostTenants  prometheus.Counter
 	badRecords   *prometheus.CounterVec
 	dropped      *prometheus.CounterVec
+	events       *prometheus.CounterVec
 	waiting      prometheus.Gauge
 }
 
@@ -42,9 +43,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		lostTenants:  counter("lost_tenant_total", "Batches passed over because one tenant's counters are gone; it is refused until recovered."),
 		badRecords:   vec("bad_records_total", "Records of followed topics that were refused.", "topic"),
 		dropped:      vec("decisions_dropped_total", "Decisions that were not queued, by kind; a trip is decided again at the next refusal.", "kind"),
+		events:       vec("events_total", "Usage events sent to the ingest: taken, or unacknowledged by Kafka.", "outcome"),
 		waiting:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "weir_admission_decisions_waiting", Help: "Decisions not yet acknowledged by Kafka."}),
 	}
-	r.MustRegister(m.answers, m.seconds, m.settles, m.missed, m.healed, m.expired, m.reaperErrors, m.lostTenants, m.badRecords, m.dropped, m.waiting)
+	r.MustRegister(m.answers, m.seconds, m.settles, m.missed, m.healed, m.expired, m.reaperErrors, m.lostTenants, m.badRecords, m.dropped, m.events, m.waiting)
 	return m
 }
 

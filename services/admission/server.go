@@ -49,6 +49,8 @@ func (s *Service) routes() http.Handler {
 		"POST /v1/reservations/{id}/release": s.release,
 		"POST /v1/reservations/{id}/extend":  s.extend,
 		"GET /v1/budget":                     s.budget,
+		"POST /v1/events":                    s.ingest,
+		"POST /api/v1/events":                s.ingest, // where OpenMeter's clients send
 	} {
 		mux.Handle(pattern, s.serve(pattern, s.identify, h))
 	}
@@ -135,6 +137,10 @@ func (s *Service) recoverPanic(w http.ResponseWriter, r *http.Request) {
 }
 
 func writeAnswer(w http.ResponseWriter, a answer) {
+	if a.status == http.StatusNoContent {
+		w.WriteHeader(a.status)
+		return
+	}
 	body, ok := a.body.([]byte)
 	if !ok {
 		var err error

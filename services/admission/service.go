@@ -44,6 +44,8 @@ type Service struct {
 
 	conn     *bus.Conn
 	producer *bus.Producer
+	events   *bus.Producer // of the ingest
+	waiting  inFlight
 	counters *budgetstore.Store
 	rows     *pgstore.Store
 
@@ -109,6 +111,9 @@ func (s *Service) connect(ctx context.Context) (err error) {
 	if s.producer, err = s.conn.Producer(bus.ProducerConfig{}, topics.AdmissionDecisions, topics.ControlKeys); err != nil {
 		return fmt.Errorf("admission: %w", err)
 	}
+	if err = s.newEvents(); err != nil {
+		return fmt.Errorf("admission: %w", err)
+	}
 	if s.rows, err = pgstore.Open(ctx, s.cfg.Postgres); err != nil {
 		return fmt.Errorf("admission: %w", err)
 	}
@@ -138,7 +143,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	g.Add("epoch", lifecycle.Consumers, s.watchEpoch)
 	g.Add("kill-mirror", lifecycle.Consumers, s.watchKills)
-	g.Add("signing-key", lifecycle.Consumers, s.publishKey)
+	g.Add("signing-key", lifecycle.Consumers, s.publishKeys)
 	g.Add("decisions", lifecycle.Producers, s.decisions.run)
 	g.Add("stores", lifecycle.Stores, func(ctx context.Context) error {
 		<-ctx.Done()
@@ -151,10 +156,12 @@ func (s *Service) Run(ctx context.Context) error {
 // close closes what was opened, Kafka first: its flush may take a moment.
 func (s *Service) close(ctx context.Context) error {
 	var errs []error
-	if s.producer != nil {
-		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		errs = append(errs, s.producer.Close(flush))
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	for _, p := range []*bus.Producer{s.events, s.producer} {
+		if p != nil {
+			errs = append(errs, p.Close(flush))
+		}
 	}
 	if s.counters != nil {
 		errs = append(errs, s.counters.Close())

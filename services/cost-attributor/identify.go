@@ -72,6 +72,12 @@ func (v verifier) identify(ev usageevent.Event, r bus.Record) (verified, error) 
 			return out, rejected(reasonNoIdentity, "the signature is not that of admission or breaker")
 		}
 		out.signed = true
+		// Admission's ingest has judged the token before it signed; here it tells the place in the tree.
+		if token := ev.Data.ExecutionToken; token != "" && !own {
+			if e, err := identity.VerifyExecutionToken(token, v.keys, out.at); err == nil && e.Tenant == ev.Subject {
+				out.lineage = proved(e, out.lineage)
+			}
+		}
 	case own || ev.Type != usageevent.TypeUsage:
 		// Whoever could take an id of admission first would make its event a conflict.
 		return out, rejected(reasonNoIdentity, "source %s and type %s are only accepted signed", ev.Source, ev.Type)
