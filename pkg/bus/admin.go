@@ -98,6 +98,21 @@ func (a *Admin) known(ctx context.Context, topics []Topic) error {
 	return nil
 }
 
+// CheckPartitions reports the first topic that is missing or has another number of partitions than declared, in which a
+// tenant's records would be in the wrong place. It needs no more than the right to describe, which every service has.
+func (a *Admin) CheckPartitions(ctx context.Context, topics ...Topic) error {
+	for _, t := range topics {
+		ends, err := a.EndOffsets(ctx, t)
+		if err != nil {
+			return err
+		}
+		if len(ends) != t.Partitions() {
+			return fmt.Errorf("topic %s has %d partitions, declared are %d", t.Name(), len(ends), t.Partitions())
+		}
+	}
+	return nil
+}
+
 // CheckTopics compares the topics with their declarations and returns one error that lists every difference. A larger
 // max.message.bytes is no difference.
 func (a *Admin) CheckTopics(ctx context.Context, topics []Topic) error {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,9 +27,6 @@ const (
 // shutdownDeadline bounds the whole shutdown; a batch in flight gets the bus' grace, which is below it.
 const shutdownDeadline = 25 * time.Second
 
-// askAgain is the pause between questions to Kafka while it has not answered.
-const askAgain = time.Second
-
 // Deps is what comes from outside. Log, Registry and Now are required.
 type Deps struct {
 	Log      *slog.Logger
@@ -48,7 +44,7 @@ type Service struct {
 	journal, decisions *bus.Consumer
 	admin              *bus.Admin
 	producer           *bus.Producer
-	kafka              atomic.Bool // has answered as declared
+	kafka              *lifecycle.Dependency
 }
 
 // New builds the service. It dials nothing, so dependencies may come up later.
@@ -71,7 +67,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("breaker: %w", err)
 	}
-	s := &Service{cfg: cfg, deps: deps}
+	s := &Service{cfg: cfg, deps: deps, kafka: lifecycle.NewDependency("Kafka", deps.Log)}
 	if s.admin, err = conn.Admin(); err != nil {
 		return nil, err
 	}
@@ -123,7 +119,7 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 	}
 	server := obs.NewServer(s.deps.Registry)
-	server.AddCheck("kafka", func(context.Context) error { return s.kafkaSeen() })
+	server.AddCheck("kafka", s.kafka.Check)
 	for _, f := range []*bus.Follower{s.contracts, s.revoked} {
 		server.AddCatalog(f.Topic().Name(), f.Ready, f.Offsets)
 	}
@@ -147,42 +143,10 @@ func (s *Service) Run(ctx context.Context) error {
 // consume waits until the topics are there with the declared number of partitions, since a tenant's record in another
 // partition would be out of its order, and then consumes.
 func (s *Service) consume(ctx context.Context, c *bus.Consumer) error {
-	for {
-		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
-		err := s.checkTopics(attempt)
-		cancel()
-		if err == nil {
-			s.kafka.Store(true)
-			return c.Run(ctx)
-		}
-		if ctx.Err() == nil {
-			s.deps.Log.Warn("waiting for Kafka", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(askAgain):
-		}
+	if !s.kafka.Wait(ctx, func(ctx context.Context) error {
+		return s.admin.CheckPartitions(ctx, topics.LedgerEntries, topics.AdmissionDecisions, topics.UsageEvents, topics.ExecutionsRevoked, topics.CatalogTenants)
+	}) {
+		return nil
 	}
-}
-
-func (s *Service) checkTopics(ctx context.Context) error {
-	for _, t := range []bus.Topic{topics.LedgerEntries, topics.AdmissionDecisions, topics.UsageEvents, topics.ExecutionsRevoked, topics.CatalogTenants} {
-		// End offsets need no more than the right to describe, which every reader and writer has.
-		ends, err := s.admin.EndOffsets(ctx, t)
-		if err != nil {
-			return err
-		}
-		if len(ends) != t.Partitions() {
-			return fmt.Errorf("topic %s has %d partitions, declared are %d", t.Name(), len(ends), t.Partitions())
-		}
-	}
-	return nil
-}
-
-func (s *Service) kafkaSeen() error {
-	if !s.kafka.Load() {
-		return errors.New("has not answered yet")
-	}
-	return nil
+	return c.Run(ctx)
 }

@@ -2,11 +2,9 @@ package budgetaggregator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,9 +24,6 @@ const (
 
 // shutdownDeadline bounds the whole shutdown; a batch in flight gets the bus' grace, which is below it.
 const shutdownDeadline = 25 * time.Second
-
-// askAgain is the pause between questions to a dependency that has not answered yet.
-const askAgain = time.Second
 
 // Deps is what comes from outside. Log, Registry and Now are required.
 type Deps struct {
@@ -50,7 +45,7 @@ type Service struct {
 	producer       *bus.Producer
 	table          WindowTable
 	closeTable     func() error
-	kafka, columns atomic.Bool // has answered as declared
+	kafka, columns *lifecycle.Dependency
 }
 
 // New builds the service. It dials nothing, so dependencies may come up later.
@@ -70,7 +65,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("budget-aggregator: %w", err)
 	}
-	s := &Service{cfg: cfg, deps: deps, table: deps.Table, closeTable: func() error { return nil }}
+	s := &Service{cfg: cfg, deps: deps, kafka: lifecycle.NewDependency("Kafka", deps.Log), columns: lifecycle.NewDependency("ClickHouse", deps.Log), table: deps.Table, closeTable: func() error { return nil }}
 	if s.table == nil {
 		client, err := clickhouse.Open(cfg.ClickHouse)
 		if err != nil {
@@ -110,8 +105,8 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 	}
 	server := obs.NewServer(s.deps.Registry)
-	server.AddCheck("kafka", func(context.Context) error { return seen(&s.kafka) })
-	server.AddCheck("clickhouse", func(context.Context) error { return seen(&s.columns) })
+	server.AddCheck("kafka", s.kafka.Check)
+	server.AddCheck("clickhouse", s.columns.Check)
 
 	g := lifecycle.New(s.deps.Log, shutdownDeadline)
 	g.Add("journal", lifecycle.Consumers, func(ctx context.Context) error { return s.consume(ctx, s.journal) })
@@ -124,7 +119,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return s.producer.Close(closing)
 	})
 	g.Add("clickhouse", lifecycle.Stores, func(ctx context.Context) error {
-		s.until(ctx, &s.columns, "ClickHouse", s.table.Ping)
+		s.columns.Wait(ctx, s.table.Ping)
 		<-ctx.Done()
 		return s.closeTable()
 	})
@@ -135,51 +130,10 @@ func (s *Service) Run(ctx context.Context) error {
 // consume waits until the topics are there with the declared number of partitions, since a tenant in another partition
 // is a total in two places, and then consumes.
 func (s *Service) consume(ctx context.Context, c *bus.Consumer) error {
-	if !s.until(ctx, &s.kafka, "Kafka", s.checkTopics) {
+	if !s.kafka.Wait(ctx, func(ctx context.Context) error {
+		return s.admin.CheckPartitions(ctx, topics.LedgerEntries, topics.BudgetWindows)
+	}) {
 		return nil
 	}
 	return c.Run(ctx)
-}
-
-// until asks a dependency until it answers, and then sets answered. It returns false if ctx ends first.
-func (s *Service) until(ctx context.Context, answered *atomic.Bool, name string, ask func(context.Context) error) bool {
-	for {
-		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
-		err := ask(attempt)
-		cancel()
-		if err == nil {
-			answered.Store(true)
-			return true
-		}
-		if ctx.Err() != nil {
-			return false
-		}
-		s.deps.Log.Warn("waiting for "+name, "error", err)
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(askAgain):
-		}
-	}
-}
-
-func (s *Service) checkTopics(ctx context.Context) error {
-	for _, t := range []bus.Topic{topics.LedgerEntries, topics.BudgetWindows} {
-		// End offsets need no more than the right to describe, which every reader has.
-		ends, err := s.admin.EndOffsets(ctx, t)
-		if err != nil {
-			return err
-		}
-		if len(ends) != t.Partitions() {
-			return fmt.Errorf("topic %s has %d partitions, declared are %d", t.Name(), len(ends), t.Partitions())
-		}
-	}
-	return nil
-}
-
-func seen(b *atomic.Bool) error {
-	if !b.Load() {
-		return errors.New("has not answered yet")
-	}
-	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,9 +23,6 @@ const Group = "weir.cost-attributor"
 
 // shutdownDeadline bounds the whole shutdown; a batch in flight gets the bus' grace, which is below it.
 const shutdownDeadline = 25 * time.Second
-
-// askAgain is the pause between questions to a dependency that has not answered yet.
-const askAgain = time.Second
 
 // Deps is what comes from outside. Log, Registry and Now are required.
 type Deps struct {
@@ -46,7 +42,7 @@ type Service struct {
 	admin         *bus.Admin
 	producer      *bus.Producer
 	ledger        *clickhouse.Client
-	kafka, tables atomic.Bool // has answered as declared
+	kafka, tables *lifecycle.Dependency
 }
 
 // New builds the service. It dials nothing, so dependencies may come up later.
@@ -69,7 +65,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cost-attributor: %w", err)
 	}
-	s := &Service{cfg: cfg, deps: deps}
+	s := &Service{cfg: cfg, deps: deps, kafka: lifecycle.NewDependency("Kafka", deps.Log), tables: lifecycle.NewDependency("ClickHouse", deps.Log)}
 	if s.ledger, err = clickhouse.Open(cfg.ClickHouse); err != nil {
 		return nil, err
 	}
@@ -132,8 +128,8 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 	}
 	server := obs.NewServer(s.deps.Registry)
-	server.AddCheck("kafka", func(context.Context) error { return seen(&s.kafka) })
-	server.AddCheck("clickhouse", func(context.Context) error { return seen(&s.tables) })
+	server.AddCheck("kafka", s.kafka.Check)
+	server.AddCheck("clickhouse", s.tables.Check)
 	for _, f := range s.followers {
 		server.AddCatalog(f.Topic().Name(), f.Ready, f.Offsets)
 	}
@@ -143,7 +139,7 @@ func (s *Service) Run(ctx context.Context) error {
 	g := lifecycle.New(s.deps.Log, shutdownDeadline)
 	g.Add("usage-events", lifecycle.Consumers, func(ctx context.Context) error { return s.consume(ctx, s.events) })
 	g.Add("ledger-sink", lifecycle.Consumers, func(ctx context.Context) error {
-		if !s.until(ctx, &s.tables, "ClickHouse", s.ledger.Probe) {
+		if !s.tables.Wait(ctx, s.ledger.Probe) {
 			return nil
 		}
 		return s.consume(ctx, s.sink)
@@ -169,50 +165,10 @@ func (s *Service) Run(ctx context.Context) error {
 // consume waits until the topics are there with the declared number of partitions, since the partition of a tenant
 // depends on it, and then consumes.
 func (s *Service) consume(ctx context.Context, c *bus.Consumer) error {
-	if !s.until(ctx, &s.kafka, "Kafka", s.checkTopics) {
+	if !s.kafka.Wait(ctx, func(ctx context.Context) error {
+		return s.admin.CheckPartitions(ctx, topics.UsageEvents, topics.LedgerEntries, topics.UsageDeadletter)
+	}) {
 		return nil
 	}
 	return c.Run(ctx)
-}
-
-// until asks a dependency until it answers, and then sets answered. It returns false if ctx ends first.
-func (s *Service) until(ctx context.Context, answered *atomic.Bool, name string, ask func(context.Context) error) bool {
-	for {
-		attempt, cancel := context.WithTimeout(ctx, 10*time.Second)
-		err := ask(attempt)
-		cancel()
-		if err == nil {
-			answered.Store(true)
-			return true
-		}
-		if ctx.Err() != nil {
-			return false
-		}
-		s.deps.Log.Warn("waiting for "+name, "error", err)
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(askAgain):
-		}
-	}
-}
-
-func (s *Service) checkTopics(ctx context.Context) error {
-	for _, t := range []bus.Topic{topics.UsageEvents, topics.LedgerEntries, topics.UsageDeadletter} {
-		ends, err := s.admin.EndOffsets(ctx, t)
-		if err != nil {
-			return err
-		}
-		if len(ends) != t.Partitions() {
-			return fmt.Errorf("topic %s has %d partitions, declared are %d", t.Name(), len(ends), t.Partitions())
-		}
-	}
-	return nil
-}
-
-func seen(b *atomic.Bool) error {
-	if !b.Load() {
-		return errors.New("has not answered yet")
-	}
-	return nil
 }

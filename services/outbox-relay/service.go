@@ -36,8 +36,7 @@ type Service struct {
 	relay    *relay
 	admin    *bus.Admin
 	producer *bus.Producer
-	// kafkaSeen is set once the topics were found as declared.
-	kafkaSeen atomic.Bool
+	kafka    *lifecycle.Dependency
 }
 
 // New builds the relay. It dials nothing, so dependencies may come up later.
@@ -57,7 +56,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("outbox-relay: %w", err)
 	}
-	s := &Service{cfg: cfg, deps: deps}
+	s := &Service{cfg: cfg, deps: deps, kafka: lifecycle.NewDependency("Kafka", deps.Log)}
 	if s.admin, err = conn.Admin(); err != nil {
 		return nil, err
 	}
@@ -81,7 +80,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	server := obs.NewServer(s.deps.Registry)
 	server.AddCheck("postgres", func(context.Context) error { return seen(&s.relay.standing) })
-	server.AddCheck("kafka", func(context.Context) error { return seen(&s.kafkaSeen) })
+	server.AddCheck("kafka", s.kafka.Check)
 
 	g := lifecycle.New(s.deps.Log, shutdownDeadline)
 	g.Add("relay", lifecycle.Consumers, s.relayParts)
@@ -100,35 +99,16 @@ func (s *Service) Run(ctx context.Context) error {
 // relayParts waits until the topics are there with the declared number of partitions, since a key in a wrong partition
 // is an order broken for ever, and then relays.
 func (s *Service) relayParts(ctx context.Context) error {
-	for !s.kafkaSeen.Load() {
-		err := s.checkTopics(ctx)
-		if err == nil {
-			s.kafkaSeen.Store(true)
-			break
+	if !s.kafka.Wait(ctx, func(ctx context.Context) error {
+		err := s.admin.CheckPartitions(ctx, s.relay.writes...)
+		if err != nil {
+			s.relay.metrics.failures.WithLabelValues(onKafka).Inc()
 		}
-		s.relay.metrics.failures.WithLabelValues(onKafka).Inc()
-		s.deps.Log.Warn("waiting for Kafka", "error", err)
-		if !pause(ctx, s.cfg.Standby) {
-			return nil
-		}
+		return err
+	}) {
+		return nil
 	}
 	return s.relay.run(ctx)
-}
-
-func (s *Service) checkTopics(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	for _, t := range s.relay.writes {
-		// End offsets need no more than the right to describe, which every writer has.
-		ends, err := s.admin.EndOffsets(ctx, t)
-		if err != nil {
-			return err
-		}
-		if len(ends) != t.Partitions() {
-			return fmt.Errorf("topic %s has %d partitions, declared are %d", t.Name(), len(ends), t.Partitions())
-		}
-	}
-	return nil
 }
 
 func seen(b *atomic.Bool) error {
