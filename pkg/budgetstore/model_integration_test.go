@@ -25,13 +25,12 @@ type model struct {
 
 // charge is one amount in the sliding minute, the day and the month.
 type charge struct {
-	second         int64
-	day, month     int32
-	root           string
-	requests       int64
-	amount         admit.Estimate
-	open           bool // still held
-	countsInWindow bool // day and month; growth counts there too
+	second     int64
+	day, month int32
+	root       string
+	requests   int64
+	amount     admit.Estimate
+	open       bool // still held
 }
 
 type modelHold struct {
@@ -62,7 +61,6 @@ type modelRoot struct {
 	revoked  bool
 	calls    int64
 	external versioned
-	settled  money.Nano // from journal entries without a hold
 }
 
 func newModel() *model {
