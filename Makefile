@@ -100,6 +100,11 @@ check-mods: need-go ## Is each module tidy, and does it build without the worksp
 bench: need-go ## Benchmarks (BENCH=regexp)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem $(TESTFLAGS) work
 
+.PHONY: bench-admission
+bench-admission: need-go ## Admission next to its references in one run, a JSON line per figure
+	@$(BUILD) -o bin/bench-admission ./loadtest/cmd/bench-admission
+	@bin/bench-admission
+
 .PHONY: fuzz
 fuzz: need-go ## Every fuzz target for FUZZTIME (10s)
 	@grep -rlE '^func Fuzz' --include='*_test.go' $(MODULES) | while read -r file; do \

@@ -115,8 +115,7 @@ func (s *Store) Extend(ctx context.Context, r ExtendRequest) (ExtendReply, error
 // lease end.
 // Each is to be ended by Expire (or Settle) after Postgres has decided.
 func (s *Store) Due(ctx context.Context, t Tenant, max int) ([]Hold, error) {
-	reply, err := s.scripts.due.Run(ctx, s.client, []string{key(t, "s"), key(t, "e")},
-		packed(nil, t.Epoch), max, s.at()).Result()
+	reply, err := s.eval(ctx, s.scripts.due, []string{key(t, "s"), key(t, "e")}, packed(nil, t.Epoch), max, s.at())
 	if err != nil {
 		return nil, fmt.Errorf("%w: due: %w", ErrUnavailable, err)
 	}

@@ -19,8 +19,7 @@ func (s *Store) Reserve(ctx context.Context, r Request) (Reply, error) {
 		return Reply{}, err
 	}
 	keys, args := s.reserveCall(r)
-	text, err := s.scripts.reserve.Run(ctx, s.client, keys, args...).Text()
-	return r.reply(text, err)
+	return r.reply(text(s.eval(ctx, s.scripts.reserve, keys, args...)))
 }
 
 // reply reads reserve.lua's reply: the state as the call left it, which no
@@ -65,20 +64,6 @@ func (s *Store) reserveCall(r Request) (keys []string, args []any) {
 		args = append(args, s.at())
 	}
 	return keys, args
-}
-
-// Call is one call of a script as a client sends it.
-type Call struct {
-	Hash string // of the script, which Redis knows once Reserve has run
-	Keys []string
-	Args []any
-}
-
-// ReserveCall is what Reserve would send: for measurements that run the script
-// next to others. It checks and sends nothing.
-func (s *Store) ReserveCall(r Request) Call {
-	keys, args := s.reserveCall(r)
-	return Call{Hash: s.scripts.reserve.Hash(), Keys: keys, Args: args}
 }
 
 func (r Request) validate() error {

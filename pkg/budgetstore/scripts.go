@@ -66,12 +66,11 @@ const (
 	replyFull     = 14
 )
 
-// run calls a script by its hash, or by its text where Redis has forgotten
-// it, and returns the reply's first byte and the figures after it. States of
-// the store that no caller can work with come back as errors.
+// run calls a script and returns the reply's first byte and the figures after
+// it. States of the store that no caller can work with come back as errors.
 func (s *Store) run(ctx context.Context, name string, script *redis.Script, keys []string, args ...any) (byte, *figures, error) {
-	text, err := script.Run(ctx, s.client, keys, args...).Text()
-	return parse(name, text, err)
+	reply, err := text(s.eval(ctx, script, keys, args...))
+	return parse(name, reply, err)
 }
 
 func parse(name, text string, err error) (byte, *figures, error) {

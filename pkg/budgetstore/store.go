@@ -1,6 +1,7 @@
 package budgetstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,9 +57,10 @@ type Options struct {
 	ScriptClock func() time.Time
 }
 
-// Store is a connection pool to one Redis. Safe for concurrent use.
+// Store is a connection pool to one Redis. Concurrent calls share round trips. Safe for concurrent use.
 type Store struct {
 	client  redis.UniversalClient
+	stream  *redis.AutoPipeliner // for scripts: concurrent calls share round trips
 	scripts scripts
 	opts    Options
 }
@@ -82,12 +84,21 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
-	s := &Store{client: client, scripts: loaded, opts: opts}
-	if err := s.check(ctx); err != nil {
+	stream, err := share(client)
+	if err != nil {
 		return nil, errors.Join(err, client.Close())
+	}
+	s := &Store{client: client, stream: stream, scripts: loaded, opts: opts}
+	if err := s.check(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
+
+// readTimeout is when a connection that does not answer is given up, unless
+// the URL says otherwise: calls share connections, so a dead one must not hold
+// them for longer than a call's own deadline.
+const readTimeout = time.Second
 
 // connect parses the URL forms of Open. A context's deadline bounds every
 // call; go-redis may retry within it, because the scripts are idempotent.
@@ -103,6 +114,7 @@ func connect(url, password string) (redis.UniversalClient, error) {
 			return nil, fmt.Errorf("redis address: %w", err)
 		}
 		o.ContextTimeoutEnabled, o.MaintNotificationsConfig = true, quiet
+		o.ReadTimeout = cmp.Or(o.ReadTimeout, readTimeout)
 		if password != "" {
 			o.Password = password
 		}
@@ -113,6 +125,7 @@ func connect(url, password string) (redis.UniversalClient, error) {
 			return nil, fmt.Errorf("redis cluster address: %w", err)
 		}
 		o.ContextTimeoutEnabled, o.MaintNotificationsConfig = true, quiet
+		o.ReadTimeout = cmp.Or(o.ReadTimeout, readTimeout)
 		if password != "" {
 			o.Password = password
 		}
@@ -122,7 +135,7 @@ func connect(url, password string) (redis.UniversalClient, error) {
 		if err != nil {
 			return nil, fmt.Errorf("redis sentinel address: %w", err)
 		}
-		o.ContextTimeoutEnabled = true
+		o.ContextTimeoutEnabled, o.ReadTimeout = true, cmp.Or(o.ReadTimeout, readTimeout)
 		if password != "" {
 			o.Password = password
 		}
@@ -147,7 +160,7 @@ func (s *Store) check(ctx context.Context) error {
 }
 
 // Close closes the connections.
-func (s *Store) Close() error { return s.client.Close() }
+func (s *Store) Close() error { return errors.Join(s.stream.Close(), s.client.Close()) }
 
 // Ping asks Redis for a sign of life. The error wraps ErrUnavailable.
 func (s *Store) Ping(ctx context.Context) error {

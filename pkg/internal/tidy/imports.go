@@ -26,7 +26,7 @@ func importBans() []importBan {
 		{except: []string{"pkg/bus", "pkg/embedded", "pkg/testkit"}, target: "github.com/twmb/franz-go", reason: "the Kafka client belongs to pkg/bus: use its Producer, Consumer, readers"},
 		{except: []string{"pkg/embedded", "pkg/testkit"}, target: "github.com/twmb/franz-go/pkg/kfake", reason: "nothing outside the embedded parts and test kits knows of kfake"},
 		{except: []string{"pkg/outbox", "pkg/pgstore", "pkg/migrate", "pkg/instance", "pkg/embedded", "pkg/testkit"}, target: "github.com/jackc/pgx", reason: "Postgres belongs to pkg/outbox, pkg/pgstore and pkg/migrate (pkg/instance opens it for `weir init`)"},
-		{except: []string{"pkg/budgetstore", "pkg/testkit"}, target: "github.com/redis/go-redis", reason: "Redis belongs to pkg/budgetstore: its scripts are the only writers"},
+		{except: []string{"pkg/budgetstore", "pkg/storebench", "pkg/testkit"}, target: "github.com/redis/go-redis", reason: "Redis belongs to pkg/budgetstore: its scripts are the only writers"},
 		{except: []string{"pkg/clickhouse"}, target: "github.com/ClickHouse/clickhouse-go", reason: "ClickHouse belongs to pkg/clickhouse"},
 		{except: []string{"pkg/embedded"}, target: "github.com/ebitengine/purego", reason: "only the embedded engine loads a shared library"},
 		{except: []string{"pkg/domain/money"}, target: "github.com/shopspring/decimal", reason: "one package owns decimals and the rounding rule: pkg/domain/money"},

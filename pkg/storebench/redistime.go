@@ -1,0 +1,118 @@
+package storebench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-project/weir/pkg/budgetstore"
+)
+
+const (
+	// batch is how many calls of one program share a round trip.
+	batch  = 50
+	rounds = 60
+)
+
+// errNotAdmitted: a call was refused, so the round measured something else.
+var errNotAdmitted = errors.New("storebench: a call was not admitted")
+
+// program is one thing that is measured in turn with others.
+type program struct {
+	bench  *bench
+	tenant budgetstore.Tenant
+	gap    time.Duration // between two calls, on a logical clock
+	hash   string        // of another script with the same keys and arguments; "" is ours
+	us     []float64     // Redis' own time for one call, of each round
+}
+
+// redisTimes are the figures of Redis' own time: by its real clock with a full
+// window, and by a logical one with 10 and with 50,000 calls in the window.
+func redisTimes(ctx context.Context, live, logical *bench) ([]Figure, error) {
+	busy, err := live.tenant(ctx, "busy", full, 0)
+	if err != nil {
+		return nil, err
+	}
+	fewGap, manyGap := time.Minute/10, time.Minute/full
+	few, err := logical.tenant(ctx, "few", 10, fewGap)
+	if err != nil {
+		return nil, err
+	}
+	many, err := logical.tenant(ctx, "many", full, manyGap)
+	if err != nil {
+		return nil, err
+	}
+	hash, err := live.client.ScriptLoad(ctx, trivialSource).Result()
+	if err != nil {
+		return nil, fmt.Errorf("load script: %w", err)
+	}
+	programs := [...]*program{{bench: live, tenant: busy}, {bench: live, tenant: busy, hash: hash},
+		{bench: logical, tenant: few, gap: fewGap}, {bench: logical, tenant: many, gap: manyGap}}
+	for range rounds {
+		for _, p := range programs {
+			us, err := p.round(ctx)
+			if err != nil {
+				return nil, err
+			}
+			p.us = append(p.us, us)
+		}
+	}
+	return []Figure{
+		figure("redis_time_us", median(programs[0].us), median(programs[1].us), 10),
+		figure("flat_10_to_50000", median(programs[3].us), median(programs[2].us), 1.2),
+	}, nil
+}
+
+// round sends one batch, drops the holds it made, as if they had been settled,
+// and returns Redis' own time for one call in µs.
+func (p *program) round(ctx context.Context) (float64, error) {
+	client := p.bench.client
+	pipe := client.Pipeline()
+	calls := make([]*redis.Cmd, 0, batch)
+	var last budgetstore.Call
+	var holds []string
+	for range batch {
+		r := p.bench.request(p.tenant, p.gap)
+		last = p.bench.store.ReserveCall(r)
+		calls = append(calls, pipe.EvalSha(ctx, cmp.Or(p.hash, last.Hash), last.Keys, last.Args...))
+		holds = append(holds, last.Holds...)
+	}
+	if err := client.ConfigResetStat(ctx).Err(); err != nil {
+		return 0, fmt.Errorf("reset statistics: %w", err)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return 0, fmt.Errorf("storebench: %w", err)
+	}
+	us, err := evalTime(ctx, client)
+	if err != nil || p.hash != "" {
+		return us, err
+	}
+	for _, c := range calls {
+		if text, _ := c.Val().(string); !last.Admitted(text) {
+			return 0, fmt.Errorf("%w: %q", errNotAdmitted, text)
+		}
+	}
+	return us, client.HDel(ctx, last.Keys[0], holds...).Err()
+}
+
+// evalTime is the mean of Redis' time for EVALSHA since the last reset.
+func evalTime(ctx context.Context, client *redis.Client) (float64, error) {
+	info, err := client.Info(ctx, "commandstats").Result()
+	if err != nil {
+		return 0, fmt.Errorf("read statistics: %w", err)
+	}
+	_, rest, _ := strings.Cut(info, "cmdstat_evalsha:")
+	_, rest, _ = strings.Cut(rest, "usec_per_call=")
+	text, _, _ := strings.Cut(rest, ",")
+	us, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read statistics: %w", err)
+	}
+	return us, nil
+}
