@@ -6,10 +6,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
@@ -26,10 +28,12 @@ const (
 
 // Address is a Kafka client URL:
 //
-//	kafka[+tls]://[user[:password]@]host:port[,host:port…][?ca=FILE&cert=FILE&key=FILE&server_name=NAME&sasl=MECHANISM&password_file=FILE]
+//	kafka[+tls]://[user[:password]@]host:port[,host:port…][?ca_file=FILE&cert_file=FILE&key_file=FILE&server_name=NAME&sasl=MECHANISM&password_file=FILE]
 //
 // sasl is plain (the default where there is a user), scram-sha-256 or scram-sha-512. password_file is preferred to a
-// password in the URL: it is read anew for every connection, so it can be rotated. Unknown parameters are errors.
+// password in the URL: it is read anew for every connection, so it can be rotated. ca_file is the authority that signed the brokers'
+// certificates (the system's otherwise), cert_file and key_file the certificate that brokers with mutual TLS ask for; ca,
+// cert and key are taken for them as well. Unknown parameters are errors.
 type Address struct {
 	Brokers    []string
 	TLS        bool
@@ -80,16 +84,16 @@ func (a *Address) parseQuery(query string) error {
 	if err != nil {
 		return errors.New("malformed query")
 	}
-	fields := map[string]*string{"ca": &a.CAFile, "cert": &a.CertFile, "key": &a.KeyFile, "server_name": &a.ServerName,
-		"sasl": &a.Mechanism, "password_file": &a.PasswordFile}
+	fields := map[string]*string{"ca_file": &a.CAFile, "cert_file": &a.CertFile, "key_file": &a.KeyFile, "ca": &a.CAFile,
+		"cert": &a.CertFile, "key": &a.KeyFile, "server_name": &a.ServerName, "sasl": &a.Mechanism, "password_file": &a.PasswordFile}
 	for name, v := range values {
 		field, ok := fields[name]
-		if !ok || len(v) != 1 {
+		if !ok || len(v) != 1 || *field != "" {
 			return fmt.Errorf("unknown or repeated parameter %q", name)
 		}
 		*field = v[0]
 	}
-	if a.Mechanism == "" && a.User != "" {
+	if a.Mechanism = strings.ToLower(a.Mechanism); a.Mechanism == "" && a.User != "" { // Kafka writes SCRAM-SHA-512
 		a.Mechanism = saslPlain
 	}
 	switch a.Mechanism {
@@ -103,9 +107,9 @@ func (a *Address) parseQuery(query string) error {
 	case a.PasswordFile != "" && a.User == "":
 		return errors.New("password_file without a user")
 	case !a.TLS && (a.CAFile != "" || a.CertFile != "" || a.KeyFile != "" || a.ServerName != ""):
-		return errors.New("ca, cert, key and server_name need kafka+tls://")
+		return errors.New("ca_file, cert_file, key_file and server_name need kafka+tls://")
 	case (a.CertFile == "") != (a.KeyFile == ""):
-		return errors.New("cert and key go together")
+		return errors.New("cert_file and key_file go together")
 	}
 	return nil
 }
@@ -127,7 +131,7 @@ func (a Address) String() string {
 	}
 	b.WriteString(strings.Join(a.Brokers, ","))
 	q := url.Values{}
-	for _, p := range [][2]string{{"ca", a.CAFile}, {"cert", a.CertFile}, {"key", a.KeyFile}, {"server_name", a.ServerName},
+	for _, p := range [][2]string{{"ca_file", a.CAFile}, {"cert_file", a.CertFile}, {"key_file", a.KeyFile}, {"server_name", a.ServerName},
 		{"sasl", a.Mechanism}, {"password_file", a.PasswordFile}} {
 		if p[1] != "" {
 			q.Set(p[0], p[1])
@@ -161,6 +165,21 @@ func (a Address) options() ([]kgo.Opt, error) {
 		opts = append(opts, kgo.SASL(a.mechanism()))
 	}
 	return opts, nil
+}
+
+// explain says what a broker means that ends a connection, or keeps silent, without a word.
+func (a Address) explain(err error) error {
+	_, told := errors.AsType[*kgo.ErrFirstReadEOF](err) // kgo has a sentence for it: TLS or SASL is missing
+	switch {
+	case a.Mechanism != "" && !told && errors.Is(err, io.EOF):
+		return fmt.Errorf("the broker ended the connection at the login of %s by %s: a wrong password, an unknown user, or another mechanism is wanted: %w",
+			a.User, a.Mechanism, err)
+	case a.TLS && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)): // overtook the broker's alert
+		return fmt.Errorf("the broker ended the connection within TLS: it wants a client certificate (cert_file, key_file), or another one: %w", err)
+	case a.TLS && errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("no answer to a TLS handshake: the broker is away, or its port wants kafka:// without TLS: %w", err)
+	}
+	return err
 }
 
 func (a Address) mechanism() sasl.Mechanism {

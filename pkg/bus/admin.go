@@ -14,8 +14,9 @@ import (
 
 // Admin asks and changes what is not records: topics, offsets, the broker's presence.
 type Admin struct {
-	raw *kgo.Client
-	cl  *kadm.Client
+	raw     *kgo.Client
+	cl      *kadm.Client
+	address Address
 }
 
 // Admin makes an administrative client. Close it.
@@ -24,7 +25,9 @@ func (c *Conn) Admin() (*Admin, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newAdmin(cl), nil
+	a := newAdmin(cl)
+	a.address = c.opts.Address
+	return a, nil
 }
 
 func newAdmin(cl *kgo.Client) *Admin { return &Admin{raw: cl, cl: kadm.NewClient(cl)} }
@@ -32,10 +35,10 @@ func newAdmin(cl *kgo.Client) *Admin { return &Admin{raw: cl, cl: kadm.NewClient
 // Close closes the connections.
 func (a *Admin) Close() { a.cl.Close() }
 
-// Ping returns nil when some broker answers before ctx ends.
+// Ping returns nil when some broker answers before ctx ends, else what most likely keeps it from answering.
 func (a *Admin) Ping(ctx context.Context) error {
 	if _, err := a.cl.BrokerMetadata(ctx); err != nil {
-		return fmt.Errorf("kafka: %w", err)
+		return fmt.Errorf("kafka: %w", a.address.explain(err))
 	}
 	return nil
 }
