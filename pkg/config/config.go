@@ -13,7 +13,6 @@ import (
 	"io"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 )
@@ -247,11 +246,17 @@ func MaskURL(s string) string {
 		pairs := strings.Split(query, "&")
 		for i, pair := range pairs {
 			name, _, _ := strings.Cut(pair, "=")
-			if slices.Contains([]string{"password", "secret", "token", "sslpassword"}, strings.ToLower(name)) {
+			if isSecret(strings.ToLower(name)) {
 				pairs[i] = name + "=" + stars
 			}
 		}
 		rest += "?" + strings.Join(pairs, "&")
 	}
 	return scheme + "://" + rest
+}
+
+// isSecret knows the query parameters that clients take a secret by (password, sslpassword, sentinel_password, …), and
+// those that only name its file.
+func isSecret(name string) bool {
+	return name == "secret" || name == "token" || strings.Contains(name, "password") && !strings.HasSuffix(name, "_file")
 }

@@ -76,6 +76,20 @@ func TestFlagBeatsEnvironmentBeatsDefault(t *testing.T) {
 	}
 }
 
+func TestMaskURL(t *testing.T) {
+	for in, want := range map[string]string{
+		"redis://h:1/0": "redis://h:1/0",
+		"kafka+tls://u:p@h@[::1]:1,b:2?sasl=plain&ca_file=/c": "kafka+tls://u:***@[::1]:1,b:2?sasl=plain&ca_file=/c",
+		"kafka://u@a:1?password_file=/f":                      "kafka://u@a:1?password_file=/f",
+		"redis+sentinel://:p@h:1?sentinel_password=p&db=1":    "redis+sentinel://:***@h:1?sentinel_password=***&db=1",
+		"postgres://u@h/d?sslpassword=p&sslmode=verify-full":  "postgres://u@h/d?sslpassword=***&sslmode=verify-full",
+	} {
+		if got := config.MaskURL(in); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}
+
 func TestCheckConfigPrintsWithoutSecrets(t *testing.T) {
 	env := map[string]string{"COST_ATTRIBUTOR_KAFKA": "kafka+tls://u:hush@a:1,b:2?password=hush&ca=x"}
 	_, code, run, out, errOut := load(t, env, "-check-config", "-receipt-key-file", secretFile(t, "hush\n"), "-lease", "1m")

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/config"
 )
 
 // PartStatus is one part as `weir status --json` shows it; PID is nil for a part that is not ours.
@@ -81,9 +84,6 @@ func (v Service) status(ctx context.Context) ServiceStatus {
 	return st
 }
 
-// hidden stands where a password was; url.URL.Redacted writes the same.
-const hidden = "xxxxx"
-
 // status asks the part itself; one of the user's own is only named.
 func (p Part) status(ctx context.Context) PartStatus {
 	st := PartStatus{Name: p.Name, Kind: p.Kind, State: "external", Address: maskAddress(p.Address)}
@@ -103,18 +103,10 @@ func (p Part) status(ctx context.Context) PartStatus {
 // maskAddress hides the password of a URL, wherever it stands. What is no URL but holds one (Postgres takes such
 // addresses) is hidden whole.
 func maskAddress(s string) string {
-	u, err := url.Parse(s)
-	if err != nil || u.Scheme == "" {
-		if strings.Contains(strings.ToLower(s), "password") {
-			return hidden
-		}
-		return s
+	if !strings.Contains(s, "://") && strings.Contains(strings.ToLower(s), "password") {
+		return "***"
 	}
-	if q := u.Query(); q.Has("password") {
-		q.Set("password", hidden)
-		u.RawQuery = q.Encode()
-	}
-	return u.Redacted()
+	return config.MaskURL(s)
 }
 
 // Env is what a shell needs to talk to this instance.
@@ -133,8 +125,8 @@ func (d Dir) Env() (map[string]string, error) {
 	}
 	if p, ok := s.Part("kafka"); ok {
 		env["WEIR_KAFKA"] = p.Address
-		if u, err := url.Parse(p.Address); err == nil {
-			env["WEIR_KAFKA_BROKERS"] = u.Host
+		if a, err := bus.ParseAddress(p.Address); err == nil {
+			env["WEIR_KAFKA_BROKERS"] = strings.Join(a.Brokers, ",")
 		}
 	}
 	for part, name := range map[string]string{"redis": "WEIR_REDIS", "postgres": "WEIR_POSTGRES", "clickhouse": "WEIR_CLICKHOUSE"} {
