@@ -11,56 +11,60 @@ import (
 	"github.com/weir-project/weir/pkg/testkit"
 )
 
-// TestOwnParts gives `up` parts of the user's own: nothing is created in them before `weir init`, their processes are
-// not ours, and `down` leaves them alone.
+// TestOwnParts gives `up` parts of the user's own, each behind a password, Kafka behind TLS as well: nothing is created in
+// them before `weir init`, their processes are not ours, their passwords stand nowhere but in files of the owner's, and
+// `down` leaves them alone.
 func TestOwnParts(t *testing.T) {
 	root := here(t)
-	kafka, redis, postgres, clickhouse := testkit.Kafka(t), testkit.Redis(t), testkit.Postgres(t), testkit.ClickHouse(t)
+	own := startOwnParts(t)
 	p := newInstance(t)
-	up := []string{"up", "--kafka", kafka, "--redis", redis, "--postgres", postgres, "--clickhouse", clickhouse}
+	up := append([]string{"up"}, own.flags()...)
 	a := p.run(up...)
 	if a.code != 3 || !strings.Contains(a.err, "weir init") || !strings.Contains(a.err, "topic usage.events.v1: missing") {
 		t.Errorf("up before init: %+v", a)
 	}
-	if tables := postgresTables(t, postgres); tables != "" {
+	if tables := postgresTables(t, own.postgres); tables != "" {
 		t.Errorf("created silently in Postgres: %s", tables)
 	}
-	if tables, err := testkit.QueryClickHouse(t.Context(), clickhouse, "SHOW TABLES"); err != nil || tables != "" {
+	if tables, err := testkit.QueryClickHouse(t.Context(), own.clickhouse, "SHOW TABLES"); err != nil || tables != "" {
 		t.Errorf("created silently in ClickHouse: %q, %v", tables, err)
 	}
 	// One after the other, each missing thing is named until it is there.
-	p.must("init", "--kafka", kafka)
+	p.must("init", "--kafka", own.kafka)
 	if a := p.run(up...); a.code != 3 || !strings.Contains(a.err, "postgres") || !strings.Contains(a.err, "weir init") {
 		t.Errorf("up with Kafka alone: %+v", a)
 	}
-	p.must("init", "--postgres", postgres)
+	p.must("init", "--postgres", own.postgres)
 	if a := p.run(up...); a.code != 3 || !strings.Contains(a.err, "clickhouse") || !strings.Contains(a.err, "weir init") {
 		t.Errorf("up without ClickHouse's tables: %+v", a)
 	}
-	p.must("init", "--clickhouse", clickhouse)
-	all := append([]string{"init"}, up[1:]...)
+	p.must("init", "--clickhouse", own.clickhouse)
+	all := append([]string{"init"}, own.flags()...)
 	if a := p.must(append(all, "--json")...); !strings.Contains(a.out, `"redis"`) {
 		t.Errorf("init: %+v", a)
 	}
 	p.must(all...) // again: nothing is left to do
-	p.must(up...)
-	for _, x := range p.status().Parts {
-		if x.State != "external" || x.PID != nil || x.Kind != "external" || strings.Contains(x.Address, "weir:weir@") {
-			t.Errorf("%+v", x)
-		}
-	}
+	own.checkWrongPasswords(p)
+
+	a = p.must(up...)
+	own.noSecret("up", a.out+a.err)
+	own.checkStatus(p)
 	key := p.fill(root)
 	p.spend(key, "r1")
-	if a := p.run("audit"); a.code != 0 {
-		t.Errorf("audit: %+v", a)
-	}
+	own.checkBooks(p, `"billed_cost_usd": "0.002925"`)
+	own.checkProcesses(p)
 	p.must("down")
-	if tables := postgresTables(t, postgres); !strings.Contains(tables, "reservations") {
-		t.Errorf("after down: %q", tables)
-	}
+	own.checkAlone()
 	p.must("up") // the addresses are remembered
 	p.spend(key, "r2")
+	own.checkProcesses(p)
+	// The same parts with the passwords in files: the services are told, and go on where they were.
+	p.must(append([]string{"up"}, own.byFile...)...)
+	p.spend(key, "r3")
+	own.checkBooks(p, `"billed_cost_usd": "0.008775"`)
+	own.checkProcesses(p)
 	p.must("down")
+	own.checkAlone()
 }
 
 // TestPartsAwayAreNamed: an address where nothing answers is exit 3 and says which part.
