@@ -15,7 +15,8 @@
 //	              concurrency and what the reaper has not seen;
 //	              and per execution that holds something 150 B
 //	w:{t}:e       holds that are expiring, a hash by id           the same each, at most 65,536, then ErrFull
-//	w:{t}:x:<root> one root execution                            65 B, TTL from its start
+//	w:{t}:x:<root> one root execution                            73 B, TTL from its start
+//	w:{t}:o       the open executions, a set                      as many as their limit; none without one
 //	w:epoch       the epoch of this Redis, no TTL
 //	w:kill        kill switches, a hash by scope, at most admit.MaxKills; no TTL
 //	w:used:<hash> a webhook that was taken, about 150 B, TTL = twice its window

@@ -299,3 +299,53 @@ func TestUnreapedBound(t *testing.T) {
 	w.must(err)
 	w.admit(w.request(1))
 }
+
+// An execution opens with its first reservation and counts until it is closed, revoked or idle; more than the limit wait.
+func TestOpenExecutions(t *testing.T) {
+	w := newWorld(t)
+	w.limits.OpenExecutions = 2
+	call := func(root string) Request {
+		r := w.request(1)
+		r.Execution.Root = root
+		return r
+	}
+	refused := func(root string) {
+		t.Helper()
+		refusal := w.refused(call(root), admit.RateLimited, admit.LimitOpenExecutions)
+		if wait, ok := refusal.RetryAfter(); refusal.Used != 2 || refusal.Ceiling != 2 || !ok || wait != time.Second {
+			t.Fatalf("%+v, wait %s", refusal, wait)
+		}
+	}
+	first := w.admit(call("a"))
+	w.admit(call("b"))
+	w.admit(call("a"))
+	refused("c")
+	w.admit(w.request(1)) // without an execution
+	w.must(w.store.CloseExecution(t.Context(), w.tenant, "a"))
+	w.admit(call("c"))
+	refused("a") // resuming opens it again
+	w.must(w.store.Revoke(t.Context(), w.tenant, "c"))
+	w.admit(call("a"))
+	refused("d")
+	w.clock.advance(16 * time.Minute)
+	refused("d") // a and b still hold something
+	_, err := w.store.Due(t.Context(), w.tenant, 10)
+	w.must(err)
+	for id, ref := range map[string]Ref{"r1": first, "r2": {Tenant: w.tenant, ID: "r2"}} {
+		h, err := w.store.Hold(t.Context(), w.tenant, id)
+		w.must(err)
+		ref.ReservedAt = h.Answer.ReservedAt
+		_, err = w.store.Expire(t.Context(), ref)
+		w.must(err)
+	}
+	refused("d") // b was used just now, by the end of its last hold
+	w.clock.advance(15 * time.Minute)
+	w.admit(call("d"))
+	x, err := w.store.Execution(t.Context(), w.tenant, "b")
+	if err != nil || !x.Closed {
+		t.Fatalf("idle execution %+v, %v", x, err)
+	}
+	w.limits.OpenExecutions = 0
+	w.admit(call("e"))
+	w.admit(call("f"))
+}

@@ -61,6 +61,8 @@ type modelRoot struct {
 	revoked  bool
 	calls    int64
 	external versioned
+	open     bool  // counts against the limit of open executions
+	used     int64 // µs
 }
 
 func newModel() *model {
@@ -94,6 +96,11 @@ func (m *model) usage(now int64, day, month int32, root string) admit.Usage {
 			u.Minute += v.nanos
 		}
 	}
+	for _, x := range m.roots {
+		if x.open {
+			u.OpenExecutions++
+		}
+	}
 	u.Day += m.days[day].nanos
 	u.Month += m.months[month].nanos
 	for _, h := range m.holds {
@@ -103,7 +110,7 @@ func (m *model) usage(now int64, day, month int32, root string) admit.Usage {
 	}
 	if x := m.roots[root]; x != nil {
 		u.Execution.Spent += x.external.nanos
-		u.Execution.Calls, u.Execution.Revoked = x.calls, x.revoked
+		u.Execution.Calls, u.Execution.Revoked, u.Execution.Open = x.calls, x.revoked, x.open
 	}
 	return u
 }
@@ -113,6 +120,19 @@ func (m *model) sweep(now int64) {
 	for _, h := range m.holds {
 		if h.ends <= now {
 			h.expiring = true
+		}
+	}
+}
+
+// closeIdle closes the executions that hold nothing and were last used 15 minutes ago.
+func (m *model) closeIdle(now int64) {
+	busy := map[string]bool{}
+	for _, h := range m.holds {
+		busy[h.root] = true
+	}
+	for name, x := range m.roots {
+		if !busy[name] && x.used+900_000_000 <= now {
+			x.open = false
 		}
 	}
 }
@@ -157,6 +177,9 @@ func (m *model) end(h *modelHold, actual admit.Estimate, now int64) {
 		c.open = false
 	}
 	delete(m.holds, h.id)
+	if x := m.roots[h.root]; x != nil {
+		x.used = max(x.used, now)
+	}
 	m.ended = append(m.ended, endedID{h.id, now/1_000_000 + 120})
 }
 

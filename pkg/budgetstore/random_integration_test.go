@@ -74,8 +74,34 @@ func (w *walk) step() {
 		root := w.someRoot()
 		if root != "" {
 			w.must(w.store.Revoke(w.t.Context(), w.tenant, root))
-			w.m.root(root).revoked = true
+			w.m.root(root).revoked, w.m.root(root).open = true, false
 		}
+	}
+}
+
+// TestRandomOpenExecutions is the same with few executions allowed at a time, and idle times that close them.
+func TestRandomOpenExecutions(t *testing.T) {
+	url := testkit.Redis(t)
+	for seed := range uint64(2) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			w := &walk{world: newWorldAt(t, url), m: newModel(), r: rand.New(rand.NewPCG(seed, 2)), count: map[string]int{}}
+			w.limits = admit.Limits{Requests: 1 << 40, InputTokens: 1 << 40, OutputTokens: 1 << 40, Concurrency: 50, OpenExecutions: 2, Minute: admit.NoCeiling(), Day: admit.NoCeiling(), Month: admit.NoCeiling(),
+				Ladder: ladder.Default()}
+			for step := range 1500 {
+				if w.r.IntN(25) == 0 {
+					w.clock.advance(time.Duration(w.r.IntN(20)) * time.Minute)
+				}
+				w.step()
+				w.compare(step)
+				if t.Failed() {
+					return
+				}
+			}
+			if w.count[string(admit.LimitOpenExecutions)] == 0 || w.count["admitted"] < 100 {
+				t.Errorf("seen: %v", w.count)
+			}
+		})
 	}
 }
 
@@ -159,6 +185,7 @@ func (w *walk) checkReserve(r Request, got Reply, now int64) {
 	case Refused:
 		g, x := got.Refusal, want.Refusal
 		w.count[string(g.Code)]++
+		w.count[string(g.Limit)]++
 		if g.Code != x.Code || g.Limit != x.Limit || g.Used != x.Used || g.Asked != x.Asked || g.Ceiling != x.Ceiling {
 			w.t.Fatalf("%s: refused %+v, want %+v", r.ID, g, x)
 		}
@@ -191,7 +218,15 @@ func (w *walk) expected(r Request, now int64) Reply {
 		x.ExecutionLimits = root.limits
 	}
 	u := w.m.usage(now, day, month, x.Root)
+	most := r.Limits.OpenExecutions
+	r.Limits.OpenExecutions = 0
 	v := admit.Decide(r.Limits, r.Estimate, x, u)
+	r.Limits.OpenExecutions = most
+	if opens := most > 0 && x.Root != "" && !u.Execution.Open; opens && v.Code == "" {
+		w.m.closeIdle(now) // the script looks at each execution only when another wants to open
+		u = w.m.usage(now, day, month, x.Root)
+		v = admit.Decide(r.Limits, r.Estimate, x, u)
+	}
 	if v.Limit == admit.LimitConcurrency || v.Code == "" && w.m.notReaped() >= r.Limits.Concurrency {
 		w.m.sweep(now) // the script looks at each lease only when the cheap count does not do
 	}
@@ -214,6 +249,7 @@ func (w *walk) expected(r Request, now int64) Reply {
 		root = w.m.root(x.Root)
 		root.known, root.limits = true, x.ExecutionLimits
 		root.calls++
+		root.used, root.open = now, root.open || most > 0
 		a.Execution.Spent, a.Execution.Calls = u.Execution.Spent+r.Estimate.Nanos, root.calls
 		if x.MaxCost > 0 {
 			a.Execution.Limited, a.Execution.Remaining = true, x.MaxCost-a.Execution.Spent

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
@@ -108,13 +109,14 @@ func (r Request) packed(ttl time.Duration) []byte {
 		orNone(l.Requests), orNone(l.InputTokens), orNone(l.OutputTokens), l.Concurrency,
 		int64(l.Minute.Cap), int64(l.Day.Cap), int64(l.Month.Cap), int64(steps[0]), r.Execution.Depth)
 	b = labels(b, w.Day, w.Month)
+	b = binary.LittleEndian.AppendUint32(b, uint32(min(l.OpenExecutions, math.MaxUint32)))
 	b = append(b, idHash(r.ID)...)
 	b = labels(doubles(b, int64(steps[1]), int64(steps[2])), w.NextDay, nextMonth)
 	return doubles(b, orNone(int64(x.MaxCost)), orNone(x.MaxDepth), orNone(x.MaxCalls), millis(ttl))
 }
 
 // requestSize is the length of Request.packed.
-const requestSize = 16*8 + 2*4 + 6 + 2*8 + 2*4 + 4*8
+const requestSize = 16*8 + 3*4 + 6 + 2*8 + 2*4 + 4*8
 
 // labels appends days or months.
 func labels(b []byte, list ...int32) []byte {
@@ -253,9 +255,10 @@ func refusalCode(n byte) admit.Code {
 
 func refusalLimit(n byte) admit.Limit {
 	names := [...]admit.Limit{admit.NoLimit, admit.LimitRequests, admit.LimitInputTokens, admit.LimitOutputTokens, admit.LimitConcurrency,
-		admit.LimitMinute, admit.LimitDay, admit.LimitMonth, admit.LimitMaxCost, admit.LimitMaxDepth, admit.LimitMaxCalls}
+		admit.LimitMinute, admit.LimitDay, admit.LimitMonth, admit.LimitMaxCost, admit.LimitMaxDepth, admit.LimitMaxCalls,
+		admit.NoLimit /* revoked */, admit.LimitOpenExecutions}
 	if int(n) >= len(names) {
-		return admit.NoLimit // 11: revoked, which is no limit
+		return admit.NoLimit
 	}
 	return names[n]
 }

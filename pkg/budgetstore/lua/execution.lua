@@ -7,15 +7,17 @@ local verb = ARGV[2]
 local prefix, root = sub(KEYS[1], 1, -2), ARGV[5]
 local old, hot = execution(prefix, root)
 if not old and (verb == 'show' or verb == 'close') then return '\1' end
-local x = old or { 0, 0, 0, 0, 0, 0, 0, MAX, MAX, MAX, 0 }
+local x = old or unknown()
 if verb == 'start' then
   local cost, depth, calls = unpack_('<i8i8i8', ARGV[3])
   x[4], x[6] = 1, 0
   x[8], x[9], x[10] = math.min(x[8], cost), math.min(x[9], depth), math.min(x[10], calls)
 elseif verb == 'revoke' then
   x[5] = 1
+  shut(prefix, root, x)
 elseif verb == 'close' then
   x[6] = 1
+  shut(prefix, root, x)
 end
 if verb ~= 'show' then keep(prefix, root, x, hot, not old and ARGV[4]) end
 return pack('<Bi8i8i8i8i8i8i8i8i8i8', 0, unpack(x, 1, 10))

@@ -33,7 +33,7 @@ end
 
 local function total(root, version, nano)
   local old, hot = execution(prefix, root)
-  local x = old or { 0, 0, 0, 0, 0, 0, 0, MAX, MAX, MAX, 0 }
+  local x = old or unknown()
   if old and version <= x[11] then return false end
   x[7], x[11] = nano, version
   keep(prefix, root, x, hot, not old and ARGV[2])

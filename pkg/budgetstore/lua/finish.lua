@@ -8,7 +8,8 @@ local prefix = sub(KEYS[1], 1, -2)
 local h = find(t, prefix, ARGV[2])
 if not h or h.at ~= at then return '\1' end
 if ARGV[3] == 'keep' then nano, tin, tout = h.nano, h.tin, h.tout end
-local until_ = floor(clock(ARGV[5], 0) / 1000000) + tonumber(ARGV[4])
-finish(t, prefix, ARGV[2], h, nano, tin, tout, hash, until_)
+local now = clock(ARGV[5], 0)
+local until_ = floor(now / 1000000) + tonumber(ARGV[4])
+finish(t, prefix, ARGV[2], h, nano, tin, tout, hash, until_, now)
 save(KEYS[1], t)
 return pack('<Bi8i8i8', 0, h.nano, h.tin, h.tout)

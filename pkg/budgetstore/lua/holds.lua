@@ -52,12 +52,12 @@ end
 
 -- Ends a hold: what it holds becomes the actual, in the windows where it was reserved. Its request and its call stay
 -- counted. The id is remembered for a while, the last 64 of a tenant.
-local function finish(t, prefix, id, h, nano, tin, tout, hash, until_)
+local function finish(t, prefix, id, h, nano, tin, tout, hash, until_, now)
   local dn, s = nano - h.nano, prefix .. 's'
   own(t, 13, 24, 28, h.day, dn, -h.nano)
   own(t, 17, 32, 36, h.month, dn, -h.nano)
   charge(t, s, floor(h.at / 1000000), 0, tin - h.tin, tout - h.tout, dn)
-  spend(prefix, h.root, dn, -h.nano)
+  spend(prefix, h.root, dn, -h.nano, now)
   if h.open then
     t[21] = t[21] - 1
     call('HDEL', s, id, '{h' .. id)

@@ -18,9 +18,9 @@ local function add(day, month, at, nano, tin, tout, root)
     charge(t, KEYS[1], floor(at / 1000000), 1, tin, tout, nano)
   end
   if root ~= '' and not execution(prefix, root) then
-    keep(prefix, root, { 0, 0, 0, 0, 0, 0, 0, MAX, MAX, MAX, 0 }, false, ARGV[3])
+    keep(prefix, root, unknown(), false, ARGV[3])
   end
-  spend(prefix, root, nano, 0)
+  spend(prefix, root, nano, 0, 0)
 end
 
 for i = 5, #ARGV, 3 do
@@ -30,7 +30,7 @@ for i = 5, #ARGV, 3 do
     local h = find(t, prefix, id)
     if h and h.at == at then
       if kind == 2 then nano, tin, tout = 0, 0, 0 end
-      finish(t, prefix, id, h, nano, tin, tout, hash, until_)
+      finish(t, prefix, id, h, nano, tin, tout, hash, until_, now)
       changed = changed + 1
     elseif kind == 1 then
       add(day, month, at, nano, tin, tout, root)

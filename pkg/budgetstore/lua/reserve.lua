@@ -8,8 +8,8 @@
 -- unpacked where they need it. A line "--#name" stands for the file of that name.
 local call, unpack_, pack = redis.call, struct.unpack, struct.pack
 local key, arg, id, hfield, xfield, at = KEYS[1], ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6]
-local epoch, caller, turns, lease, nano, tin, tout, lq, li, lo, lc, nc, dc, mc, s1, depth, label, mlabel, hash =
-  unpack_('<ddddddddddddddddI4I4c2', arg)
+local epoch, caller, turns, lease, nano, tin, tout, lq, li, lo, lc, nc, dc, mc, s1, depth, label, mlabel, lx, hash =
+  unpack_('<ddddddddddddddddI4I4I4c2', arg)
 local v = call('HMGET', key, '{', id, xfield, '{f')
 local S, H, X, F = v[1], v[2], v[3], v[4]
 if not S then return '\10' end
@@ -41,7 +41,7 @@ if F then
   while from do
     if from % 2 == 1 then
       local D, i = call('HGET', key, '{d'), from * 4 - 3
-      if string.sub(D, i, i + 3) == string.sub(arg, 139, 142) and unpack_('<I4', D, i + 4) * 1000000 > now then return '\4' end
+      if string.sub(D, i, i + 3) == string.sub(arg, 143, 146) and unpack_('<I4', D, i + 4) * 1000000 > now then return '\4' end
     end
     from = string.find(F, hash, from + 1, true)
   end
@@ -50,7 +50,7 @@ local skew = now - caller
 if skew > 2000000 or skew < -2000000 then return '\13' end
 
 -- Windows by the store's clock.
-if now >= turns then label, mlabel = unpack_('<I4I4', arg, 159) end
+if now >= turns then label, mlabel = unpack_('<I4I4', arg, 163) end
 local back
 if label ~= da or mlabel ~= ma then
 --#slot
@@ -84,7 +84,7 @@ local xcost, xdepth, xcalls = 9007199254740991, 9007199254740991, 90071992547409
 if xfield ~= '{' then
   if not X then X = call('GET', string.sub(key, 1, -2) .. 'x:' .. string.sub(xfield, 3)) end
   if X then xown, xheld, xc, flags, xext, xcost, xdepth, xcalls, xversion = unpack_('<dddBddddd', X) end
-  if flags % 2 == 0 then xcost, xdepth, xcalls = unpack_('<ddd', arg, 167) end
+  if flags % 2 == 0 then xcost, xdepth, xcalls = unpack_('<ddd', arg, 171) end
 end
 
 -- Limits, the one that must not be retried first. admit.Decide states the same order.
@@ -117,12 +117,19 @@ elseif running >= lc then
   if running >= lc then code, limit, window, used, asked, ceiling = 1, 4, 0, running, 1, lc end
 end
 
+local opens = lx > 0 and flags < 8 and xfield ~= '{'
+if opens and not code then
+--#opened
+  local n = opened(key, now)
+  if n >= lx then code, limit, window, used, asked, ceiling = 1, 12, 0, n, 1, lx end
+end
+
 if code then
   -- When the same would fit by time alone: when a lease may end, or the second in which enough has left the window.
   local frees = 0
   if limit == 4 then
     frees = first
-  elseif code == 1 or (code == 2 and limit == 5) then
+  elseif limit ~= 12 and code == 1 or (code == 2 and limit == 5) then
     local which, need = limit == 5 and 5 or limit + 1, used + asked - ceiling
     local bytes = ring or call('HGET', key, '{r') or ''
     local second, open = (now - us) / 1000000, (last - was) / 1000000
@@ -142,7 +149,7 @@ end
 -- Everything fits: charge it.
 local rung = 0
 if dused >= s1 then
-  local s2, s3 = unpack_('<dd', arg, 143)
+  local s2, s3 = unpack_('<dd', arg, 147)
   rung = dused >= s3 and 3 or dused >= s2 and 2 or 1
 end
 local ends = now + lease
@@ -150,9 +157,10 @@ if running == 0 or ends < first then first = ends end
 local x
 if xfield ~= '{' then
   xown, xc = xown + nano, xc + 1
-  x = pack('<dddBddddd', xown, xheld + nano, xc, 1, xext, xcost, xdepth, xcalls, xversion)
+  x = pack('<dddBdddddd', xown, xheld + nano, xc, (opens or flags > 7) and 9 or 1, xext, xcost, xdepth, xcalls, xversion, now)
+  if opens then call('SADD', string.sub(key, 1, -2) .. 'o', string.sub(xfield, 3)) end
   if not X then
-    call('SET', string.sub(key, 1, -2) .. 'x:' .. string.sub(xfield, 3), x, 'PX', string.format('%.0f', (unpack_('<d', arg, 191))))
+    call('SET', string.sub(key, 1, -2) .. 'x:' .. string.sub(xfield, 3), x, 'PX', string.format('%.0f', (unpack_('<d', arg, 195))))
   end
 end
 local head = pack('<dddI4dddI4dddI4dddI4dddI4dI4Bdddd', e, extends, now, oq + 1, oi + tin, oo + tout, on + nano, q, ti, to, sn + nano,

@@ -19,6 +19,7 @@
 --               second, requests (4 bytes each), input, output, nano-dollars (doubles)
 --   field "{f"  ids that ended lately, 2 bytes of each one's hash: most reservations need to read no more of them
 --   field "{d"  the other 4 bytes of each hash, and 4 for the second until which it is remembered
+--   field "{o"  see opened.lua
 --   field "{x<root>" an execution, see executions.lua
 --   field <id> and "{h<id>" an open hold, see holds.lua; no id has a brace
 -- A is the window that reserve used last. own includes held.

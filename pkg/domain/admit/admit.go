@@ -62,6 +62,7 @@ func NoCeiling() Ceiling { return Hard(money.MaxNano) }
 type Limits struct {
 	Requests, InputTokens, OutputTokens int64
 	Concurrency                         int64
+	OpenExecutions                      int64 // root executions at a time, 0 = no limit
 	Minute, Day, Month                  Ceiling
 	Ladder                              ladder.Thresholds
 }
@@ -146,7 +147,7 @@ func (l Limits) Validate() error {
 		n, min int64
 	}{
 		{"requests_per_minute", l.Requests, 0}, {"input_tokens_per_minute", l.InputTokens, 0},
-		{"output_tokens_per_minute", l.OutputTokens, 0}, {"concurrency", l.Concurrency, 1},
+		{"output_tokens_per_minute", l.OutputTokens, 0}, {"concurrency", l.Concurrency, 1}, {"open_executions", l.OpenExecutions, 0},
 		{"minute_usd", int64(l.Minute.Limit), 0}, {"day_usd", int64(l.Day.Limit), 0}, {"month_usd", int64(l.Month.Limit), 0},
 		{"minute cap", int64(l.Minute.Cap), int64(l.Minute.Limit)}, {"day cap", int64(l.Day.Cap), int64(l.Day.Limit)},
 		{"month cap", int64(l.Month.Cap), int64(l.Month.Limit)},

@@ -25,6 +25,7 @@ func TestDecide(t *testing.T) {
 	e := Estimate{Nanos: 101, InputTokens: 101, OutputTokens: 101}
 	// Everything is wrong at first; each row mends what the row before reported.
 	l, u := roomy(), full
+	l.OpenExecutions, u.OpenExecutions = 3, 3
 	for _, step := range []struct {
 		code  Code
 		limit Limit
@@ -47,6 +48,7 @@ func TestDecide(t *testing.T) {
 		{RateLimited, LimitInputTokens, 0, func() { u.InputTokens = 99 }},
 		{RateLimited, LimitOutputTokens, 0, func() { u.OutputTokens = 99 }},
 		{RateLimited, LimitConcurrency, 0, func() { u.Running = 99 }},
+		{RateLimited, LimitOpenExecutions, 0, func() { u.Execution.Open = true }},
 		{"", NoLimit, 0, func() {}},
 	} {
 		v := Decide(l, e, x, u)
@@ -103,7 +105,7 @@ func TestValidate(t *testing.T) {
 		t.Errorf("roomy: %v", err)
 	}
 	for name, spoil := range map[string]func(*Limits){
-		"no concurrency": func(l *Limits) { l.Concurrency = 0 }, "negative rate": func(l *Limits) { l.Requests = -1 },
+		"no concurrency": func(l *Limits) { l.Concurrency = 0 }, "open executions": func(l *Limits) { l.OpenExecutions = -1 }, "negative rate": func(l *Limits) { l.Requests = -1 },
 		"cap below limit": func(l *Limits) { l.Day.Cap = 99 }, "beyond the bound": func(l *Limits) { l.Month = Hard(money.MaxNano + 1) },
 	} {
 		l := roomy()

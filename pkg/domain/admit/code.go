@@ -83,4 +83,8 @@ const (
 	LimitMaxCost      Limit = "max_cost_usd"
 	LimitMaxDepth     Limit = "max_depth"
 	LimitMaxCalls     Limit = "max_calls"
+	// LimitOpenExecutions bounds a tenant's open root executions. One opens with
+	// its first reservation and closes when it is closed or revoked, or when it
+	// holds nothing and was not used for 15 minutes.
+	LimitOpenExecutions Limit = "open_executions"
 )

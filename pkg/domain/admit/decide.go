@@ -13,6 +13,7 @@ type Usage struct {
 	// The sliding minute.
 	Requests, InputTokens, OutputTokens int64
 	Running                             int64 // open holds whose lease runs
+	OpenExecutions                      int64
 	Minute, Day, Month                  money.Nano
 	Execution                           ExecutionUsage
 }
@@ -22,6 +23,7 @@ type ExecutionUsage struct {
 	Spent   money.Nano
 	Calls   int64
 	Revoked bool
+	Open    bool // counts among the open ones already
 }
 
 // Verdict is Decide's answer. Code "" admits.
@@ -44,7 +46,7 @@ type check struct {
 // Decide is the rule. Its order is the precedence of design section 4.6: what
 // must not be retried comes first, and of those what no waiting can cure:
 // revoked, larger than a limit, the execution's limits, then month, day and
-// minute; last the rates and concurrency, which may be retried.
+// minute; last the rates, concurrency and open executions, which may be retried.
 func Decide(l Limits, e Estimate, x Execution, u Usage) Verdict {
 	rung := ladder.At(u.Day, l.Day.Limit, l.Ladder)
 	if x.Root != "" && u.Execution.Revoked {
@@ -72,6 +74,9 @@ func Decide(l Limits, e Estimate, x Execution, u Usage) Verdict {
 		check{RateLimited, LimitInputTokens, u.InputTokens, e.InputTokens, orUnlimited(l.InputTokens)},
 		check{RateLimited, LimitOutputTokens, u.OutputTokens, e.OutputTokens, orUnlimited(l.OutputTokens)},
 		check{RateLimited, LimitConcurrency, u.Running, 1, l.Concurrency})
+	if x.Root != "" && !u.Execution.Open {
+		checks = append(checks, check{RateLimited, LimitOpenExecutions, u.OpenExecutions, 1, orUnlimited(l.OpenExecutions)})
+	}
 	for _, c := range checks {
 		if c.used > c.ceiling-c.asked {
 			if c.code == TenantQuotaExceeded {
