@@ -58,22 +58,6 @@ func FuzzHold(f *testing.F) {
 	})
 }
 
-func TestConnectAddresses(t *testing.T) {
-	for _, url := range []string{"redis://h:1/0", "rediss://u:p@h:1", "redis+cluster://h:1?addr=h:2", "redis+sentinel://h:1/0?master_name=m"} {
-		client, err := connect(url, "secret")
-		if err != nil {
-			t.Errorf("%s: %v", url, err)
-			continue
-		}
-		_ = client.Close()
-	}
-	for _, url := range []string{"", "http://h", "redis+x://h", "h:1"} {
-		if _, err := connect(url, ""); err == nil {
-			t.Errorf("%q was taken", url)
-		}
-	}
-}
-
 func TestRequestIsChecked(t *testing.T) {
 	good := Request{Tenant: Tenant{ID: "t"}, ID: "r", Lease: 1, Limits: admit.Limits{Concurrency: 1}}
 	if err := good.validate(); err != nil {

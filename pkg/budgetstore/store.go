@@ -45,8 +45,6 @@ const (
 
 // Options of a Store; zero values mean the defaults.
 type Options struct {
-	// Password overrides the URL's, so that it can come from a file.
-	Password string
 	// MaxLease is how long an ended reservation id is remembered. Default 2 min.
 	MaxLease time.Duration
 	// ExecutionTTL is how long a root execution is kept from its start: more
@@ -68,7 +66,8 @@ type Store struct {
 // Open connects and checks that Redis answers and never evicts keys. url is
 // redis:// or rediss:// for one server; redis+cluster:// (more nodes by
 // ?addr=host:port) and redis+sentinel:// (?master_name=…) with their rediss+
-// forms for the others.
+// forms for the others. ?password_file=F keeps the password out of the URL.
+// Errors do not contain the password.
 func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if opts.MaxLease == 0 {
 		opts.MaxLease = 2 * time.Minute
@@ -76,7 +75,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if opts.ExecutionTTL == 0 {
 		opts.ExecutionTTL = 48 * time.Hour
 	}
-	client, err := connect(url, opts.Password)
+	client, err := connect(url)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +101,11 @@ const readTimeout = time.Second
 
 // connect parses the URL forms of Open. A context's deadline bounds every
 // call; go-redis may retry within it, because the scripts are idempotent.
-func connect(url, password string) (redis.UniversalClient, error) {
+func connect(url string) (redis.UniversalClient, error) {
+	url, err := passwordFile(url)
+	if err != nil {
+		return nil, err
+	}
 	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	scheme, rest, _ := strings.Cut(url, "://")
 	kind := strings.TrimPrefix(strings.TrimPrefix(scheme, "rediss"), "redis")
@@ -115,9 +118,6 @@ func connect(url, password string) (redis.UniversalClient, error) {
 		}
 		o.ContextTimeoutEnabled, o.MaintNotificationsConfig = true, quiet
 		o.ReadTimeout = cmp.Or(o.ReadTimeout, readTimeout)
-		if password != "" {
-			o.Password = password
-		}
 		return redis.NewClient(o), nil
 	case "+cluster":
 		o, err := redis.ParseClusterURL(url)
@@ -126,9 +126,6 @@ func connect(url, password string) (redis.UniversalClient, error) {
 		}
 		o.ContextTimeoutEnabled, o.MaintNotificationsConfig = true, quiet
 		o.ReadTimeout = cmp.Or(o.ReadTimeout, readTimeout)
-		if password != "" {
-			o.Password = password
-		}
 		return redis.NewClusterClient(o), nil
 	case "+sentinel":
 		o, err := redis.ParseFailoverURL(url)
@@ -136,9 +133,6 @@ func connect(url, password string) (redis.UniversalClient, error) {
 			return nil, fmt.Errorf("redis sentinel address: %w", err)
 		}
 		o.ContextTimeoutEnabled, o.ReadTimeout = true, cmp.Or(o.ReadTimeout, readTimeout)
-		if password != "" {
-			o.Password = password
-		}
 		return redis.NewFailoverClient(o), nil
 	default:
 		return nil, fmt.Errorf("redis address: scheme %q is not redis, rediss, or one of them with +cluster or +sentinel", scheme)

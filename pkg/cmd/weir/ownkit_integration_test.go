@@ -71,6 +71,8 @@ func (o *ownParts) startRedis() {
 	if got := o.askRedis("CONFIG SET requirepass " + o.redisSecret); got != "+OK" {
 		o.t.Fatal(got)
 	}
+	secret := file(o.t, filepath.Join(o.t.TempDir(), "redis.password"), o.redisSecret+"\n")
+	o.byFile = append(o.byFile, "--redis", o.redis+"?password_file="+url.QueryEscape(secret))
 	o.redis = strings.Replace(o.redis, "redis://", "redis://:"+o.redisSecret+"@", 1)
 }
 
