@@ -43,32 +43,55 @@ func readData(raw json.RawMessage) (Data, *Error) {
 	return d, nil
 }
 
-func readNames(o object, d *Data) *Error {
-	text := func(limit int) func(string) (string, *Error) {
-		return func(name string) (string, *Error) { return o.text(name, limit) }
+// kind is what a text member of data is, and so which texts it may be.
+type kind int
+
+const (
+	asText  kind = iota
+	asID         // an id: absent, or neither empty nor the text of a null
+	asLabel      // says where a cost belongs but identifies nothing: the text of a null is absent
+)
+
+// member is one text member of data.
+type member struct {
+	name  string
+	to    *string
+	kind  kind
+	limit int
+}
+
+// texts is the one list of what the text members of data may be: Decode reads by it, Check judges by it.
+func texts(d *Data) [15]member {
+	return [...]member{
+		{"execution_token", &d.ExecutionToken, asText, MaxToken},
+		{"root_execution_id", &d.RootExecutionID, asID, MaxID},
+		{"reservation_id", &d.ReservationID, asID, MaxID},
+		{"response_id", &d.ResponseID, asID, MaxID},
+		{"parent_agent_id", &d.ParentAgentID, asLabel, MaxID},
+		{"agent_id", &d.AgentID, asLabel, MaxID},
+		{"cost_center", &d.CostCenter, asLabel, MaxID},
+		{"provider", &d.Provider, asLabel, MaxID},
+		{"model", &d.Model, asText, MaxText},
+		{"api", &d.API, asLabel, MaxID},
+		{"service_tier", &d.ServiceTier, asLabel, MaxID},
+		{"status", &d.Status, asText, MaxID},
+		{"error_code", &d.ErrorCode, asText, MaxText},
+		{"traceparent", &d.Traceparent, asText, MaxText},
+		{"tracestate", &d.Tracestate, asText, MaxToken},
 	}
-	for _, m := range []struct {
-		name string
-		to   *string
-		read func(string) (string, *Error)
-	}{
-		{"execution_token", &d.ExecutionToken, text(MaxToken)},
-		{"root_execution_id", &d.RootExecutionID, o.optionalID},
-		{"reservation_id", &d.ReservationID, o.optionalID},
-		{"response_id", &d.ResponseID, o.optionalID},
-		{"parent_agent_id", &d.ParentAgentID, o.label},
-		{"agent_id", &d.AgentID, o.label},
-		{"cost_center", &d.CostCenter, o.label},
-		{"provider", &d.Provider, o.label},
-		{"model", &d.Model, text(MaxText)},
-		{"api", &d.API, o.label},
-		{"service_tier", &d.ServiceTier, o.label},
-		{"status", &d.Status, text(MaxID)},
-		{"error_code", &d.ErrorCode, text(MaxText)},
-		{"traceparent", &d.Traceparent, text(MaxText)},
-		{"tracestate", &d.Tracestate, text(MaxToken)},
-	} {
-		s, err := m.read(m.name)
+}
+
+func readNames(o object, d *Data) *Error {
+	for _, m := range texts(d) {
+		s, err := o.text(m.name, m.limit)
+		switch {
+		case err != nil:
+			return err
+		case m.kind == asID && o.present(m.name):
+			err = requiredID(m.name, s, m.limit)
+		case m.kind == asLabel && textOfNull(s):
+			s = ""
+		}
 		if err != nil {
 			return err
 		}

@@ -115,7 +115,7 @@ func (w *writer) data(d Data) {
 	w.text("api", d.API)
 	if d.Usage != nil {
 		w.name("usage")
-		w.buf.Write(canonical(d.Usage))
+		w.buf.Write(Canonical(d.Usage))
 	}
 	w.meters("meters", d.Meters)
 	w.text("service_tier", d.ServiceTier)
@@ -149,9 +149,10 @@ func (w *writer) reservation(r Reservation) {
 	w.close()
 }
 
-// canonical rewrites JSON without white space and with sorted members; numbers keep their text. What is not JSON is
-// written as a string, so that Encode has no error: Decode then refuses it.
-func canonical(raw json.RawMessage) []byte {
+// Canonical rewrites JSON as Encode writes a provider's usage: without white space, with sorted members, of two equal
+// names the last; numbers keep their text. What is not JSON is written as a string, so that Encode has no error: Decode
+// then refuses it.
+func Canonical(raw json.RawMessage) []byte {
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()

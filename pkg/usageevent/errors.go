@@ -20,6 +20,8 @@ type Error struct {
 	Reason Reason
 	// Detail says what is wrong where, for a person. It quotes at most a few bytes of the event.
 	Detail string
+	// Field is the member of data that is wrong, where Check found it; else empty.
+	Field string
 }
 
 // Error is the reason and the detail.

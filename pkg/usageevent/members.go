@@ -67,7 +67,7 @@ func checkText(name, s string, limit int) *Error {
 	if len(s) > limit {
 		return malformed(fmt.Sprintf("%s has %d bytes, more than %d", name, len(s), limit))
 	}
-	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, control) {
 		return malformed(name + " has control characters")
 	}
 	return nil
@@ -88,27 +88,6 @@ func requiredID(name, s string, limit int) *Error {
 		return &Error{Reason: NoID, Detail: fmt.Sprintf("%s is %q", name, clip(s))}
 	}
 	return checkText(name, s, limit)
-}
-
-// optionalID reads an id that may be absent or null, but not empty or the text of a null.
-func (o object) optionalID(name string) (string, *Error) {
-	if !o.present(name) {
-		return "", nil
-	}
-	s, err := o.text(name, MaxID)
-	if err != nil {
-		return "", err
-	}
-	return s, requiredID(name, s, MaxID)
-}
-
-// label reads a name that says where a cost belongs but identifies nothing: the text of a null is absent.
-func (o object) label(name string) (string, *Error) {
-	s, err := o.text(name, MaxID)
-	if err != nil || textOfNull(s) {
-		return "", err
-	}
-	return s, nil
 }
 
 func clip(s string) string {

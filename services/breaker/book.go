@@ -36,6 +36,7 @@ type book struct {
 type execution struct {
 	state breaker.State
 	seen  time.Time
+	who   owner
 }
 
 // room counts the executions of all partitions against one bound.
@@ -81,9 +82,12 @@ func (b *book) take(r bus.Record, limits limitsOf) (duplicate bool, widest int64
 		}
 	}
 	state, trip := breaker.Step(x.state, s, limits(id.tenant, s.At))
-	b.roots[id] = execution{state, e.RecordedAt}
+	if l := e.Lineage; l.Depth == 0 && x.who.agent == "" {
+		x.who = owner{l.AgentID, l.CostCenter}
+	}
+	b.roots[id] = execution{state, e.RecordedAt, x.who}
 	if trip != nil {
-		b.pending = append(b.pending, ended{id, *trip})
+		b.pending = append(b.pending, ended{id, *trip, x.who})
 	}
 	b.next = r.Offset + 1
 	return false, state.Widest(), nil

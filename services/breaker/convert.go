@@ -53,11 +53,13 @@ func refusal(value []byte) (root, breaker.Signal, bool, error) {
 	return r, breaker.Signal{At: d.GetDecidedAt().AsTime(), Refusal: &breaker.Refusal{Code: d.GetCode(), Limit: d.GetLimit()}}, true, nil
 }
 
-// termination is the signed usage event from which the attributor books the end of an execution.
-func termination(secret identity.Secret, r root, trip breaker.Trip) bus.Record {
+// termination is the signed usage event from which the attributor books the end of an execution, in the name of the root's
+// own agent where that is known.
+func termination(secret identity.Secret, t ended) bus.Record {
+	r, trip := t.root, t.trip
 	value := usageevent.Encode(usageevent.Event{
 		ID: "termination:" + r.execution, Source: usageevent.SourceBreaker, Type: usageevent.TypeTermination, Subject: r.tenant, Time: trip.At,
-		Data: usageevent.Data{RootExecutionID: r.execution, Status: string(ledger.Failed), ErrorCode: string(trip.Reason)},
+		Data: usageevent.Data{RootExecutionID: r.execution, AgentID: t.who.agent, CostCenter: t.who.costCenter, Status: string(ledger.Failed), ErrorCode: string(trip.Reason)},
 	})
 	return bus.NewRecord(topics.UsageEvents, r.tenant, []byte(r.tenant), value,
 		bus.Header{Key: identity.SignatureHeader, Value: []byte(identity.Sign(secret, value))},

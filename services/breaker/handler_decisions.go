@@ -37,7 +37,7 @@ func (d *decisionReader) handle(ctx context.Context, _ bus.Claim, batch []bus.Re
 		met[id] = true
 		// Decide.
 		if _, trip := breaker.Step(breaker.State{}, signal, tenant.Execution{}); trip != nil {
-			trips = append(trips, ended{id, *trip})
+			trips = append(trips, ended{root: id, trip: *trip})
 		}
 	}
 	// Emit.

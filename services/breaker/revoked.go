@@ -16,7 +16,11 @@ import (
 type ended struct {
 	root root
 	trip breaker.Trip
+	who  owner
 }
+
+// owner is a root's own agent and cost centre; empty where no call of it was seen, or admission refused the execution.
+type owner struct{ agent, costCenter string }
 
 // revoked is the copy of executions.revoked.v1, and the only writer of this process. It is where a trip of the journal
 // and one of admission about the same root meet.
@@ -66,7 +70,7 @@ func (v *revoked) end(ctx context.Context, trips []ended) error {
 		if err != nil {
 			return err
 		}
-		events, revocations, fresh = append(events, termination(v.secret, t.root, t.trip)), append(revocations, r), append(fresh, t)
+		events, revocations, fresh = append(events, termination(v.secret, t)), append(revocations, r), append(fresh, t)
 	}
 	if len(fresh) == 0 {
 		return nil

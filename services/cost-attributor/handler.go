@@ -162,7 +162,7 @@ func (a *attributor) refuse(b *book, r bus.Record, err error) error {
 	b.unsaved = append(b.unsaved, deadLetter(r, why))
 	a.metrics.events.WithLabelValues("dead_letter").Inc()
 	a.metrics.deadLetters.WithLabelValues(why.reason).Inc()
-	a.log.Warn("dead letter", "reason", why.reason, obs.Partition, r.Partition, obs.Offset, r.Offset)
+	a.log.Warn("dead letter", "reason", why.reason, obs.EventID, usageevent.PeekID(r.Value, r.Header), obs.Partition, r.Partition, obs.Offset, r.Offset)
 	return nil
 }
 

@@ -3,12 +3,15 @@ package costattributor
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/domain/ledger"
+	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/identity"
 	"github.com/weir-project/weir/pkg/usageevent"
@@ -37,9 +40,21 @@ func TestStates(t *testing.T) {
 		reason     string
 		raw, flags string
 	}{
-		"unknown model":     {func(e *usageevent.Event) { e.Data.Model = "gpt-99" }, "", "NULL", "unpriced"},
-		"dated model":       {func(e *usageevent.Event) { e.Data.Model = "gpt-4o-2024-08-06" }, "", "0.0035", "model_alias"},
-		"failed, no usage":  {func(e *usageevent.Event) { e.Data.Usage, e.Data.Status = nil, "FAILED" }, "", "0", "usage_missing"},
+		"unknown model":       {func(e *usageevent.Event) { e.Data.Model = "gpt-99" }, "", "NULL", "unpriced"},
+		"dated model":         {func(e *usageevent.Event) { e.Data.Model = "gpt-4o-2024-08-06" }, "", "0.0035", "model_alias"},
+		"failed, no usage":    {func(e *usageevent.Event) { e.Data.Usage, e.Data.Status = nil, "FAILED" }, "", "0", "usage_missing"},
+		"failed, with output": {func(e *usageevent.Event) { e.Data.Status = "FAILED" }, "", "0.0025", ""}, // no output cost
+		"failed, output only, by meters": {func(e *usageevent.Event) {
+			e.Data.Status, e.Data.Usage, e.Data.Meters = "FAILED", nil, map[string]money.Decimal{"output_tokens": money.NewDecimal(7)}
+		}, "", "0", ""},
+		"failed, output of unknown price": {func(e *usageevent.Event) {
+			e.Data.Status, e.Data.Usage, e.Data.Meters = "FAILED", nil, map[string]money.Decimal{"output_video_tokens": money.NewDecimal(7)}
+		}, "", "0", ""},
+		"no meters":   {func(e *usageevent.Event) { e.Data.Usage, e.Data.Meters = nil, map[string]money.Decimal{} }, "no_usage", "", ""},
+		"empty usage": {func(e *usageevent.Event) { e.Data.Usage = []byte("{}") }, "no_usage", "", ""},
+		"a cache hit": {func(e *usageevent.Event) {
+			e.Data.Usage, e.Data.Meters = nil, map[string]money.Decimal{"input_tokens": {}}
+		}, "", "0", ""},
 		"partial, no usage": {func(e *usageevent.Event) { e.Data.Usage, e.Data.Status = nil, "PARTIAL" }, "", "NULL", "unpriced usage_missing"},
 		"no usage":          {func(e *usageevent.Event) { e.Data.Usage = nil }, "no_usage", "", ""},
 		"unknown api":       {func(e *usageevent.Event) { e.Data.API = "telepathy" }, "unknown_api", "", ""},
@@ -231,6 +246,55 @@ func TestTermination(t *testing.T) {
 		entries, reason := w.send(w.record(value, "acme", identity.SignatureHeader, identity.Sign(secret(t), value)))
 		if reason != "" || len(entries) != 1-i || i == 0 && (entries[0].Kind != ledger.Termination || !entries[0].Raw.IsZero() || entries[0].ErrorCode != "cost") {
 			t.Errorf("%d: %q %+v", i, reason, entries)
+		}
+	}
+}
+
+// A failed call keeps the provider's own figures on its entry, whoever reports it, and admission's amount still adds up.
+func TestFailedKeepsTheRawUsage(t *testing.T) {
+	w := newWorld(t, true)
+	own, reason := w.send(w.signed(usageevent.OutcomeSettled, func(e *usageevent.Event) { e.Data.Status, e.Data.Reservation.OwnNanos = "FAILED", 2_500_000 }))
+	if reason != "" || own[0].Raw.String() != "0.0025" || own[0].Own != 2_500_000 || own[0].External != 0 || own[0].OutputTokens != 0 ||
+		!bytes.Contains(own[0].RawUsage, []byte(`"completion_tokens":100`)) {
+		t.Errorf("%q %+v", reason, own)
+	}
+}
+
+// The text of a null in the provider's object is no second identity: strangers would be one call.
+func TestResponseIDOfNothing(t *testing.T) {
+	w := newWorld(t, true)
+	for i, id := range []string{"None", "null", "r\\n1"} {
+		for j, tokens := range []string{"10", "20"} {
+			ev := call(fmt.Sprint(id, j))
+			ev.ID = fmt.Sprintf("e%d-%d", i, j)
+			ev.Data.Usage = []byte(`{"id":"` + id + `","usage":{"prompt_tokens":` + tokens + `,"completion_tokens":1}}`)
+			if entries, reason := w.send(w.record(usageevent.Encode(ev), "acme")); reason != "" || len(entries) != 1 || entries[0].ResponseID != "" {
+				t.Errorf("%s: %q %+v", id, reason, entries)
+			}
+		}
+	}
+}
+
+// Whoever reads the log finds the event.
+func TestDeadLetterIsLoggedWithItsID(t *testing.T) {
+	w := newWorld(t, true)
+	var log bytes.Buffer
+	w.a.log = slog.New(slog.NewTextHandler(&log, nil))
+	w.send(w.record([]byte(`{"specversion":"1.0","id":"lost-1","source":"s","type":"weir.usage.v1","data":{"error_code":"a\nb"}}`), "acme"))
+	if !strings.Contains(log.String(), "event_id=lost-1") || !strings.Contains(log.String(), "reason=malformed") {
+		t.Error(log.String())
+	}
+}
+
+// A termination stands on the bill under its root's own lineage; without one its cost centre is unassigned, as for all.
+func TestTerminationLineage(t *testing.T) {
+	for _, c := range []struct{ agent, center, want string }{{"lead", "sales", "sales"}, {"", "", "unassigned"}} {
+		w := newWorld(t, false)
+		value := usageevent.Encode(usageevent.Event{ID: "termination:x", Source: usageevent.SourceBreaker, Type: usageevent.TypeTermination, Subject: "acme", Time: now,
+			Data: usageevent.Data{RootExecutionID: "x", AgentID: c.agent, CostCenter: c.center, Status: "FAILED", ErrorCode: "cost"}})
+		entries, reason := w.send(w.record(value, "acme", identity.SignatureHeader, identity.Sign(secret(t), value)))
+		if reason != "" || entries[0].Lineage.AgentID != c.agent || entries[0].Lineage.CostCenter != c.want || !entries[0].Raw.IsZero() || !entries[0].Billed.IsZero() {
+			t.Errorf("%q %+v", reason, entries)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func read(v verified, f *ledger.Facts) (usage.Usage, error) {
 	case d.Usage != nil:
 		f.RawUsage, f.NormaliserVersion = d.Usage, usage.NormaliserVersion
 		u, err = usage.Normalise(d.Provider, d.API, d.Usage)
-	case d.Meters != nil:
+	case len(d.Meters) > 0 || d.Meters != nil && f.Hold != nil: // an earlier admission wrote none where all were zero
 		u, err = fromMeters(d.Meters)
 	default:
 		u.Flags = []string{usage.FlagMissing}
@@ -108,8 +108,14 @@ func read(v verified, f *ledger.Facts) (usage.Usage, error) {
 	if u.ServiceTier == "" {
 		u.ServiceTier = d.ServiceTier
 	}
+	if f.Status == ledger.Failed { // whoever reports it; the raw usage says what was produced
+		u = u.Failed()
+	}
 	f.Flags, f.Meters, f.InputTokens, f.OutputTokens = u.Flags, u.Meters, u.InputTokens(), u.OutputTokens()
-	f.ResponseID, f.Model, f.ServiceTier = first(d.ResponseID, u.ResponseID), first(d.Model, u.Model), u.ServiceTier
+	if usageevent.CheckID("response_id", u.ResponseID) == nil { // the text of a null would make strangers one call
+		f.ResponseID = first(d.ResponseID, u.ResponseID)
+	}
+	f.Model, f.ServiceTier = first(d.Model, u.Model), u.ServiceTier
 	return u, nil
 }
 

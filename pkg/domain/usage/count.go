@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/weir-project/weir/pkg/domain/money"
 )
@@ -27,8 +28,8 @@ func (c *count) UnmarshalJSON(b []byte) error {
 		return nil
 	}
 	n, err := parseCount(string(b))
-	if err != nil {
-		return err
+	if err != nil { // encoding/json adds the field to an error of its own kind; decode says the rest
+		return &json.UnmarshalTypeError{Value: string(b), Type: reflect.TypeFor[count]()}
 	}
 	*c = count{n, true}
 	return nil

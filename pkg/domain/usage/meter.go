@@ -90,6 +90,17 @@ func (m Meter) IsInput() bool { return isTokens(m, "input_") }
 // IsOutput reports whether m is a part of the completion.
 func (m Meter) IsOutput() bool { return isTokens(m, "output_") }
 
+// IsProduct reports whether m is something that the call produced, in whatever unit it is counted. Work that was done
+// whatever came of it (requests, searches, citations read) is none.
+func (m Meter) IsProduct() bool {
+	switch m {
+	case Output, Reasoning, OutputAudio, OutputImage, OutputVideo, ComputerUseOutput,
+		OutputImages, OutputPixels, OutputChars, OutputAudioSeconds, VideoSeconds, VideoSeconds1080p, OutputSeconds:
+		return true
+	}
+	return false
+}
+
 func isTokens(m Meter, side string) bool {
 	return strings.HasPrefix(string(m), side) && strings.HasSuffix(string(m), "_tokens")
 }

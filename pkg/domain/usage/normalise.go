@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 )
 
@@ -35,7 +36,7 @@ func Normalise(provider, api string, raw []byte) (Usage, error) {
 	}
 	counted, err := parse(&u, raw)
 	if err != nil {
-		return Usage{}, fmt.Errorf("%s %s: %w", provider, api, err)
+		return Usage{}, fmt.Errorf("%s: %w", strings.TrimSpace(provider+" "+api), err)
 	}
 	u.setTier(api)
 	if u.Missing() {
@@ -45,7 +46,7 @@ func Normalise(provider, api string, raw []byte) (Usage, error) {
 		u.setContext()
 	}
 	if u.InputTokens() > maxQuantity || u.OutputTokens() > maxQuantity {
-		return Usage{}, fmt.Errorf("%s %s: %w: sum of tokens", provider, api, ErrTooLarge)
+		return Usage{}, fmt.Errorf("%s: %w: sum of tokens", strings.TrimSpace(provider+" "+api), ErrTooLarge)
 	}
 	return u, nil
 }
@@ -133,7 +134,68 @@ func decode(raw []byte, v any) error {
 	if err == nil || errors.Is(err, ErrNegative) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrMalformed) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ErrMalformed, err)
+	return told(err)
+}
+
+// told says what is wrong with a payload in its own words: no name of a Go type means anything to its sender.
+func told(err error) error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return fmt.Errorf("%w: not valid JSON", ErrMalformed)
+	}
+	field := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:] // the path has names of Go's embedded types in it
+	want, what := "an object", wrong.Value
+	if wrong.Type == reflect.TypeFor[count]() {
+		if what = kindOf(what); what == "number" {
+			_, why := parseCount(wrong.Value) // failed once, fails again
+			return fmt.Errorf("%s: %w", field, why)
+		}
+		want = "a whole number"
+	}
+	switch wrong.Type.Kind() {
+	case reflect.String:
+		want = "a string"
+		if wrong.Type == reflect.TypeFor[json.Number]() {
+			want = "a number"
+		}
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.Slice:
+		want = "an array"
+	case reflect.Int, reflect.Int64, reflect.Float64:
+		want = "a number"
+	}
+	if field == "" {
+		field = "the usage"
+	}
+	what, _, _ = strings.Cut(what, " ") // "number 12" where it is a number
+	return fmt.Errorf("%w: %s is %s, not %s", ErrMalformed, field, a(what), want)
+}
+
+// kindOf is the kind of a JSON value.
+func kindOf(value string) string {
+	switch value[0] {
+	case '"':
+		return "string"
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case 't', 'f':
+		return "bool"
+	}
+	return "number"
+}
+
+// a is a JSON kind with its article.
+func a(kind string) string {
+	switch kind {
+	case "object", "array":
+		return "an " + kind
+	case "bool":
+		return "true or false"
+	}
+	return "a " + kind
 }
 
 // fits checks the bound of a stream.

@@ -17,7 +17,8 @@ type prompt struct {
 // that order, and is flagged (xAI repeats cached tokens elsewhere too).
 func (u *Usage) addPrompt(p prompt, writes Meter) error {
 	if p.cached+p.written > p.total || p.audio+p.image+p.video > p.total || p.cachedAudio > min(p.cached, p.audio) {
-		return fmt.Errorf("%w: parts of the prompt exceed it: %+v", ErrNegative, p)
+		return fmt.Errorf("%w: parts of the prompt exceed it: %d tokens in all, of which cached %d (audio %d), written to the cache %d, audio %d, image %d, video %d",
+			ErrNegative, p.total, p.cached, p.cachedAudio, p.written, p.audio, p.image, p.video)
 	}
 	text := p.total - p.audio - p.image - p.video
 	p.audio -= p.cachedAudio
@@ -55,7 +56,8 @@ type completion struct {
 func (u *Usage) addCompletion(c completion) error {
 	plain := c.total - c.reasoning - c.audio - c.image
 	if plain < 0 {
-		return fmt.Errorf("%w: parts of the completion exceed it: %+v", ErrNegative, c)
+		return fmt.Errorf("%w: parts of the completion exceed it: %d tokens in all, of which reasoning %d, audio %d, image %d",
+			ErrNegative, c.total, c.reasoning, c.audio, c.image)
 	}
 	u.add(Output, plain)
 	u.add(Reasoning, c.reasoning)

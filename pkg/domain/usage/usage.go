@@ -65,6 +65,20 @@ func FromMeters(m Meters) Usage {
 	return u
 }
 
+// Failed is the part of u that a failed call is charged for: a failed call
+// settles no output cost (design section 4.3). The whole prompt, its length
+// and all flags stay; u itself is not changed.
+func (u Usage) Failed() Usage {
+	kept := make(Meters, len(u.Meters))
+	for m, q := range u.Meters {
+		if !m.IsProduct() {
+			kept[m] = q
+		}
+	}
+	u.Meters = kept
+	return u
+}
+
 // Missing reports whether the provider gave no usage at all.
 func (u Usage) Missing() bool { return slices.Contains(u.Flags, FlagMissing) }
 
