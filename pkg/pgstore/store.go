@@ -120,6 +120,16 @@ func (s *Store) ReadyTenant(ctx context.Context, tenant string, epoch int64) err
 	return nil
 }
 
+// HasReserved reports whether anything may ever have been admitted for the tenant, in whatever epoch.
+func (s *Store) HasReserved(ctx context.Context, tenant string) (bool, error) {
+	var any bool
+	err := s.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM tenant_states WHERE tenant_id = $1 AND ready)", tenant).Scan(&any)
+	if err != nil {
+		return false, fmt.Errorf("pgstore: read states of tenant %s: %w", tenant, err)
+	}
+	return any, nil
+}
+
 // HasTenantStates reports whether Redis must hold the counters of any tenant.
 func (s *Store) HasTenantStates(ctx context.Context) (bool, error) {
 	var any bool

@@ -48,11 +48,12 @@ type charge struct {
 	status string
 	// own is what counts against the ceilings, in place of the hold.
 	own admit.Estimate
-	// raw is the list price; nil = unpriced: the amount held is kept.
-	raw *money.USD
+	// raw is the list price and billed the same with the tenant's markup; nil = unpriced: the amount held is kept.
+	raw, billed *money.USD
 	// estimated: the usage is missing, so the estimate is charged.
 	estimated bool
-	overage   money.USD
+	// overage is what is counted above what was held.
+	overage money.USD
 	// usage and meters are what the event says: at most one is set.
 	usage  json.RawMessage
 	meters map[string]money.Decimal
@@ -71,16 +72,19 @@ func chargeFor(req settleRequest, s subject, book *pricing.Book, contract tenant
 	case p != nil:
 		return charge{}, p
 	case !stated && c.status == statusFailed:
-		zero := money.USD{} // a failed call settles no output cost: nothing was used
-		c.raw = &zero
+		zero := money.USD{} // nothing was used
+		c.raw, c.billed = &zero, &zero
 		return c, nil
 	case !stated:
 		c.estimated, c.own = true, s.held
-		raw := s.call.EstimateUSD
-		c.raw = &raw
+		raw, billed := s.call.EstimateUSD, money.ApplyMarkup(s.call.EstimateUSD, contract.Markup)
+		c.raw, c.billed = &raw, &billed
 		return c, nil
 	}
 	c.passOn(req, u, s.call.Provider)
+	if c.status == statusFailed { // settles no output cost; the event still says all that was used
+		u = u.Failed()
+	}
 	if u.ServiceTier == "" { // what the response reports wins, as the attributor reads it
 		u.ServiceTier = req.ServiceTier
 	}
@@ -88,19 +92,20 @@ func chargeFor(req settleRequest, s subject, book *pricing.Book, contract tenant
 	return c.price(req, s, u, book, contract)
 }
 
-// statedUsage reads what the caller says was used; stated is false where it says nothing, or where the provider's
-// object has no usage in it.
+// statedUsage reads what the caller says was used; stated is false where it says nothing: neither usage nor meters, no
+// meter at all, or a provider's object without usage in it. A cache hit says so by a zero: {"output_tokens": 0}.
 func statedUsage(req settleRequest, provider string) (u usage.Usage, stated bool, p *Problem) {
+	given := req.Usage != nil && string(req.Usage) != "null"
 	switch {
-	case req.Usage != nil && req.Meters != nil:
+	case given && req.Meters != nil:
 		return u, false, invalid("meters", "Either usage or meters, not both.")
 	case req.Meters != nil:
 		m, err := usage.ParseMeters(req.Meters)
 		if err != nil {
 			return u, false, invalid("meters", "meters: "+err.Error())
 		}
-		return usage.FromMeters(m), true, nil
-	case req.Usage == nil || string(req.Usage) == "null":
+		return usage.FromMeters(m), len(req.Meters) > 0, nil
+	case !given:
 		return u, false, nil
 	}
 	u, err := usage.Normalise(provider, req.API, req.Usage)
@@ -111,21 +116,29 @@ func statedUsage(req settleRequest, provider string) (u usage.Usage, stated bool
 }
 
 // passOn chooses what the event says was used: the provider's own object without the parts that hold prompts and
-// completions, which no topic may carry; or, where the usage cannot be read without them or is too large, the meters
-// it was normalised to.
+// completions, which no topic may carry; or, where the usage cannot be read without them, as the event writes it, or is
+// too large, the meters it was normalised to.
 func (c *charge) passOn(req settleRequest, u usage.Usage, provider string) {
 	if req.Usage != nil {
-		bare := withoutContent(req.Usage)
+		bare := usageevent.Canonical(withoutContent(req.Usage))
 		again, err := usage.Normalise(provider, req.API, bare)
 		if err == nil && len(bare) <= maxRawUsage && reflect.DeepEqual(again, u) {
 			c.usage = bare
 			return
 		}
 	}
-	c.tier, c.responseID = u.ServiceTier, u.ResponseID
+	if usageevent.Check(usageevent.Data{ServiceTier: u.ServiceTier}) == nil {
+		c.tier = u.ServiceTier
+	}
+	if usageevent.CheckID("response_id", u.ResponseID) == nil {
+		c.responseID = u.ResponseID
+	}
 	c.meters = make(map[string]money.Decimal, len(u.Meters))
 	for m, q := range u.Meters {
 		c.meters[string(m)] = q
+	}
+	if len(c.meters) == 0 { // all zero, which is not missing
+		c.meters[string(usage.Output)] = money.Decimal{}
 	}
 }
 
@@ -171,11 +184,20 @@ func (c charge) price(req settleRequest, s subject, u usage.Usage, book *pricing
 	if c.own.Nanos, err = money.CeilNano(amount); err != nil {
 		return charge{}, invalid("usage", fmt.Sprintf("usage: %v", err))
 	}
-	c.raw = &costing.Total
+	c.raw, c.billed = &costing.Total, billed(costing, contract.Markup)
 	if over := amount.Sub(s.held.Nanos.USD()); over.Sign() > 0 {
 		c.overage = over
 	}
 	return c, nil
+}
+
+// billed is a costing with the markup on each of its lines, as the ledger adds them up.
+func billed(c pricing.Costing, markup money.Percent) *money.USD {
+	var sum money.USD
+	for _, l := range c.Lines {
+		sum = sum.Add(money.ApplyMarkup(l.CostUSD, markup))
+	}
+	return &sum
 }
 
 // event is the usage event of a settle. kind and outcome say which of the transitions it is; own is what admission adds
@@ -189,7 +211,8 @@ func (c charge) event(req settleRequest, s subject, id, outcome, mode string, ow
 		ID: id, Source: usageevent.SourceAdmission, Type: usageevent.TypeUsage, Subject: s.tenant, Time: now.UTC(),
 		Data: usageevent.Data{
 			Provider: s.call.Provider, Model: model, API: req.API, Usage: c.usage, Meters: c.meters,
-			ServiceTier: cmp.Or(c.tier, req.ServiceTier), Status: c.status, ErrorCode: req.ErrorCode, ResponseID: cmp.Or(req.ResponseID, c.responseID), Traceparent: req.Traceparent, Tracestate: req.Tracestate,
+			ServiceTier: cmp.Or(c.tier, req.ServiceTier), Status: c.status, ErrorCode: usageevent.Clean(req.ErrorCode, usageevent.MaxText),
+			ResponseID: cmp.Or(req.ResponseID, c.responseID), Traceparent: req.Traceparent, Tracestate: req.Tracestate,
 		},
 	}
 	s.attribute(&ev)

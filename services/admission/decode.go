@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
+
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/usageevent"
 )
 
 const (
@@ -35,7 +39,7 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, *Prob
 		return body, nil
 	}
 	if errors.As(err, new(*http.MaxBytesError)) {
-		return nil, invalid("", fmt.Sprintf("The body is larger than %d bytes.", most))
+		return nil, problem(codeTooLarge, fmt.Sprintf("The body is larger than %d bytes.", most))
 	}
 	return nil, invalid("", "The body could not be read.")
 }
@@ -52,23 +56,114 @@ func decodeStrict(body []byte, into any) *Problem {
 	return nil
 }
 
+// decodeProblem says what is wrong in the API's words: which member, and what is wanted of it.
 func decodeProblem(err error) *Problem {
-	var wrongType *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &wrongType):
-		return invalid(wrongType.Field, fmt.Sprintf("%s is a JSON %s, need %s.", wrongType.Field, wrongType.Value, wrongType.Type))
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		field, what := wrong.Field, "The body"
+		if field != "" {
+			what = field
+		}
+		kind, _, _ := strings.Cut(wrong.Value, " ") // "number 1.5" where it is a number
+		return invalid(field, fmt.Sprintf("%s is %s, not %s.", what, jsonKind(kind), wanted(wrong.Type)))
+	}
+	if bad, ok := errors.AsType[*quantityError](err); ok {
+		return invalid(bad.name, bad.name+" is not a number.")
+	}
+	if errors.Is(err, money.ErrSyntax) || errors.Is(err, money.ErrRange) { // the only amount that a request has
+		return invalid("max_cost_usd", "max_cost_usd is not an amount in US dollars, as \"1.50\".")
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return invalid("", "The body is not a whole JSON object.")
 	}
 	if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 		field = strings.Trim(field, `"`)
 		return invalid(field, fmt.Sprintf("Unknown field %q.", field))
 	}
-	return invalid("", strings.TrimPrefix(err.Error(), "json: "))
+	return invalid("", "The body is not valid JSON.")
 }
 
-// checkID accepts 1 to 128 of A-Za-z0-9._:- (design.md, section 12).
+// jsonKind is a kind of JSON value with its article.
+func jsonKind(kind string) string {
+	switch kind {
+	case "bool":
+		return "true or false"
+	case "object", "array":
+		return "an " + kind
+	default:
+		return "a " + kind
+	}
+}
+
+// wanted is what a member must be.
+func wanted(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t == reflect.TypeFor[money.USD]():
+		return "a string with an amount in US dollars"
+	case t.Kind() == reflect.String:
+		return "a string"
+	case t.Kind() == reflect.Int, t.Kind() == reflect.Int64:
+		return "a whole number"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	default:
+		return "an object"
+	}
+}
+
+// quantities are numbers by the name of their meter; numbers in quotes are taken too.
+type quantities map[string]json.Number
+
+// quantityError names the quantity that is no number.
+type quantityError struct{ name string }
+
+func (e *quantityError) Error() string { return e.name + " is not a number" }
+
+// UnmarshalJSON reads them one by one, so that an error can name the one that is wrong.
+func (q *quantities) UnmarshalJSON(b []byte) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(b, &members); err != nil || members == nil {
+		return err
+	}
+	*q = make(quantities, len(members))
+	for name, raw := range members {
+		var n json.Number
+		if err := json.Unmarshal(raw, &n); err != nil || n == "" {
+			return &quantityError{name}
+		}
+		(*q)[name] = n
+	}
+	return nil
+}
+
+// unfit is the answer to what pkg/usageevent would not read back; nil for nil.
+func unfit(err error) *Problem {
+	if err == nil {
+		return nil
+	}
+	e, ok := errors.AsType[*usageevent.Error](err)
+	if !ok {
+		return invalid("", err.Error())
+	}
+	return invalid(e.Field, e.Detail+".")
+}
+
+// checkID accepts the id of something new: what checkShape does, but not what programs print for "nothing", which no event
+// may carry as an id.
 func checkID(field, s string) *Problem {
+	if p := checkShape(field, s); p != nil {
+		return p
+	}
+	if usageevent.CheckID(field, s) != nil {
+		return invalid(field, fmt.Sprintf("%s is %q, which is what programs print for a missing value.", field, s))
+	}
+	return nil
+}
+
+// checkShape accepts 1 to 128 of A-Za-z0-9._:- (design.md, section 12).
+func checkShape(field, s string) *Problem {
 	if s == "" {
 		return invalid(field, field+" is missing.")
 	}

@@ -8,7 +8,7 @@ import (
 
 func TestDecodeStrict(t *testing.T) {
 	for body, field := range map[string]string{
-		`{"reservation_id":"r","nope":1}`: "nope", `{"reservation_id":5}`: "reservation_id", `{"estimate":{"input_tokens":"x"}}`: "",
+		`{"reservation_id":"r","nope":1}`: "nope", `{"reservation_id":5}`: "reservation_id", `{"estimate":{"input_tokens":"x"}}`: "input_tokens",
 		`{"lease_seconds":1.5}`: "lease_seconds", `{`: "", ``: "", `[]`: "", `{} {}`: "", `{"lease_seconds":1e3}`: "lease_seconds",
 		`{"estimate":[1]}`: "estimate", "{\"model\":\"\xff\"}{": "",
 	} {
@@ -36,7 +36,7 @@ func TestBodyBound(t *testing.T) {
 
 func TestIDs(t *testing.T) {
 	for id, ok := range map[string]bool{
-		"a": true, "A-1_b.c:d": true, strings.Repeat("x", 128): true, "": false, strings.Repeat("x", 129): false, "a b": false, "a/b": false,
+		"a": true, "none": false, "NULL": false, "None1": true, "A-1_b.c:d": true, strings.Repeat("x", 128): true, "": false, strings.Repeat("x", 129): false, "a b": false, "a/b": false,
 		"{a}": false, "ä": false, "a\x00": false, "a\n": false,
 	} {
 		if (checkID("id", id) == nil) != ok {

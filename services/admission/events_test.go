@@ -69,7 +69,7 @@ func TestIngest(t *testing.T) {
 		"a termination":          {strings.Replace(anEvent, "weir.usage.v1", usageevent.TypeTermination, 1), 400, "invalid_argument"},
 		"unsettled":              {strings.Replace(anEvent, "weir.usage.v1", usageevent.TypeUnsettled, 1), 400, "invalid_argument"},
 		"not an event":           {"{}", 400, "invalid_argument"},
-		"too large":              {anEvent + strings.Repeat(" ", maxEventsBody), 400, "invalid_argument"},
+		"too large":              {anEvent + strings.Repeat(" ", maxEventsBody), 413, "body_too_large"},
 	} {
 		status, out := send(w.keys["acme"], c.body)
 		w.want(name, status, out, c.status, "code", c.code)

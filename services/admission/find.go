@@ -50,13 +50,29 @@ func (s *Service) fromHold(ctx context.Context, tenant, id string) (*subject, er
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	h, err := s.counters.Hold(ctx, t, id)
+	h, err := s.hold(ctx, t, id)
 	if err != nil {
 		return nil, err
 	}
 	return subjectOf(t, h)
+}
+
+// hold reads a hold. Where the tenant has no counters because nothing was ever reserved, no hold exists either: that is
+// budgetstore.ErrNoHold, and nothing is made for the asking.
+func (s *Service) hold(ctx context.Context, t budgetstore.Tenant, id string) (budgetstore.Hold, error) {
+	ask, cancel := s.bounded(ctx)
+	defer cancel()
+	h, err := s.counters.Hold(ask, t, id)
+	if !errors.Is(err, budgetstore.ErrLost) {
+		return h, err
+	}
+	read, done := s.bounded(ctx)
+	defer done()
+	admitted, readErr := s.rows.HasReserved(read, t.ID)
+	if readErr == nil && !admitted {
+		return h, budgetstore.ErrNoHold
+	}
+	return h, errors.Join(err, readErr)
 }
 
 func subjectOf(t budgetstore.Tenant, h budgetstore.Hold) (*subject, error) {

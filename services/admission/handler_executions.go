@@ -184,7 +184,7 @@ func (s *Service) closeExecution(ctx context.Context, c caller, w http.ResponseW
 		return answer{}, p
 	}
 	root := r.PathValue("root")
-	if p := checkID("root", root); p != nil {
+	if p := checkShape("root", root); p != nil {
 		return answer{}, p
 	}
 	t, err := s.of(c.tenant)

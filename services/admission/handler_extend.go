@@ -21,7 +21,7 @@ func (s *Service) extend(ctx context.Context, c caller, w http.ResponseWriter, r
 		return answer{}, p
 	}
 	id := r.PathValue("id")
-	if p := first(checkID("id", id), req.check()); p != nil {
+	if p := first(checkShape("id", id), req.check()); p != nil {
 		return answer{}, p
 	}
 
@@ -34,7 +34,7 @@ func (s *Service) extend(ctx context.Context, c caller, w http.ResponseWriter, r
 		return answer{}, err
 	}
 	if row != nil {
-		return answer{}, conflict(*row, "The reservation has ended.")
+		return answer{}, conflict(*row, howEnded(*row))
 	}
 	request, p := s.growth(c, req, subj)
 	if p != nil {
@@ -126,7 +126,7 @@ func (s *Service) notOpen(ctx context.Context, subj subject) error {
 	case err != nil:
 		return err
 	case ended:
-		return conflict(row, "The reservation has ended.")
+		return conflict(row, howEnded(row))
 	case subj.direct:
 		p := problem(admit.ReservationConflict, "The lease ran out; the call may still be settled.")
 		p.State = stateExpiring

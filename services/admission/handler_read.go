@@ -17,16 +17,14 @@ import (
 // state says how a reservation stands: GET /v1/reservations/{id}.
 func (s *Service) state(ctx context.Context, c caller, _ http.ResponseWriter, r *http.Request) (answer, error) {
 	id := r.PathValue("id")
-	if p := checkID("id", id); p != nil {
+	if p := checkShape("id", id); p != nil {
 		return answer{}, p
 	}
 	t, err := s.of(c.tenant)
 	if err != nil {
 		return answer{}, err
 	}
-	bounded, cancel := s.bounded(ctx)
-	defer cancel()
-	h, holdErr := s.counters.Hold(bounded, t, id)
+	h, holdErr := s.hold(ctx, t, id)
 	if holdErr == nil {
 		return answer{status: http.StatusOK, body: openState(h)}, nil
 	}
@@ -55,7 +53,7 @@ func openState(h budgetstore.Hold) stateAnswer {
 }
 
 func endState(row pgstore.Row) stateAnswer {
-	out := stateAnswer{ReservationID: row.ReservationID, State: string(row.Outcome), ReservedAt: clock(row.ReservedAt),
+	out := stateAnswer{ReservationID: row.ReservationID, State: stateOf(row), ReservedAt: clock(row.ReservedAt),
 		ReservedUSD: row.HeldNanos.USD(), Estimated: row.Estimated, EventID: row.EventID}
 	body := row.Answer
 	if row.Late != nil {
@@ -102,11 +100,19 @@ func budgetOf(c caller, b budgetstore.Budget, calendar admit.Calendar) budgetAns
 	minute := windowOf(k.Ceilings.Minute, b.Minute, cut(b.Minute, k.Ceilings.Minute))
 	day := windowOf(k.Ceilings.Day, b.Day, ladder.At(b.Day.Used(), k.Ceilings.Day, thresholds))
 	month := windowOf(k.Ceilings.Month, b.Month, cut(b.Month, k.Ceilings.Month))
+	minute.HeldUSD = nil
 	day.Soft, day.ResetsAt, month.ResetsAt = k.SoftDay, clock(calendar.Windows.DayEnds), clock(calendar.Windows.MonthEnds)
 	rung := max(minute.Rung, day.Rung, month.Rung)
 	percent := ladder.Percent(b.Day.Used(), k.Ceilings.Day)
+	message := admit.Message(rung, percent, thresholds)
+	switch ladder.Cut {
+	case month.Rung: // it frees last
+		message = admit.CutMessage(admit.LimitMonth, percent, thresholds)
+	case minute.Rung:
+		message = admit.CutMessage(admit.LimitMinute, percent, thresholds)
+	}
 	return budgetAnswer{
-		TenantID: c.tenant, AsOf: clock(b.At), Rung: rung, Mode: rung.Mode(), PercentUsed: percent, Message: admit.Message(rung, percent, thresholds),
+		TenantID: c.tenant, AsOf: clock(b.At), Rung: rung, Mode: rung.Mode(), PercentUsed: percent, Message: message,
 		Timezone:  zone(k),
 		Remaining: remaining{minute.RemainingUSD, day.RemainingUSD, month.RemainingUSD},
 		Windows:   map[string]windowLine{"minute": minute, "day": day, "month": month},
@@ -135,8 +141,8 @@ func cut(w budgetstore.WindowUse, ceiling money.Nano) ladder.Rung {
 }
 
 func windowOf(ceiling money.Nano, w budgetstore.WindowUse, rung ladder.Rung) windowLine {
-	used := w.Used()
-	return windowLine{CeilingUSD: ceiling.USD(), UsedUSD: used.USD(), OwnUSD: w.Own.USD(), ExternalUSD: w.External.USD(), HeldUSD: w.Held.USD(),
+	used, held := w.Used(), w.Held.USD()
+	return windowLine{CeilingUSD: ceiling.USD(), UsedUSD: used.USD(), OwnUSD: w.Own.USD(), ExternalUSD: w.External.USD(), HeldUSD: &held,
 		RemainingUSD: (ceiling - used).USD(), PercentUsed: ladder.Percent(used, ceiling), Rung: rung}
 }
 
@@ -144,5 +150,6 @@ func limitOf(limit, used int64) limitLine {
 	if limit <= 0 {
 		return limitLine{Used: used}
 	}
-	return limitLine{Limit: limit, Used: used, Remaining: max(0, limit-used)}
+	left := max(0, limit-used)
+	return limitLine{Limit: &limit, Used: used, Remaining: &left}
 }

@@ -20,7 +20,7 @@ func (s *Service) release(ctx context.Context, c caller, w http.ResponseWriter, 
 		return answer{}, p
 	}
 	id := r.PathValue("id")
-	if p := checkID("id", id); p != nil {
+	if p := checkShape("id", id); p != nil {
 		return answer{}, p
 	}
 
@@ -64,11 +64,11 @@ func (s *Service) meetRelease(ctx context.Context, subj subject, row pgstore.Row
 	case !row.ReservedAt.Equal(subj.reservedAt):
 		s.freeHold(ctx, subj)
 		return nil, conflict(row, "This reservation id belongs to an earlier reservation; its hold was freed.")
-	case row.Outcome == pgstore.Released:
+	case row.Outcome == pgstore.Released && row.Late == nil:
 		s.applyRelease(ctx, subj) // a first release may have missed Redis
 		return row.Answer, nil
 	default:
-		return nil, conflict(row, "The reservation has ended otherwise.")
+		return nil, conflict(row, howEnded(row))
 	}
 }
 

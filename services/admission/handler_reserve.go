@@ -13,6 +13,7 @@ import (
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/pricing"
 	"github.com/weir-project/weir/pkg/identity"
+	"github.com/weir-project/weir/pkg/usageevent"
 )
 
 // reserve decides whether a call may be made: POST /v1/reservations.
@@ -61,6 +62,7 @@ func (s *Service) reserve(ctx context.Context, c caller, w http.ResponseWriter, 
 
 func (req reserveRequest) check() *Problem {
 	if p := first(checkID("reservation_id", req.ReservationID), checkName("provider", req.Provider), checkName("model", req.Model),
+		unfit(usageevent.CheckID("provider", req.Provider)),
 		checkOptionalID("agent_id", req.AgentID), checkOptionalID("parent_agent_id", req.ParentAgentID),
 		checkOptionalID("cost_center", req.CostCenter)); p != nil {
 		return p

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/lineage"
 	"github.com/weir-project/weir/pkg/identity"
 	"github.com/weir-project/weir/pkg/outbox"
 	"github.com/weir-project/weir/pkg/pgstore"
@@ -25,7 +26,7 @@ func (s *Service) settle(ctx context.Context, c caller, w http.ResponseWriter, r
 		return answer{}, p
 	}
 	id := r.PathValue("id")
-	if p := first(checkID("id", id), req.check()); p != nil {
+	if p := first(checkShape("id", id), req.check(), ofTenant(c.tenant, req.Traceparent, req.Tracestate)); p != nil {
 		return answer{}, p
 	}
 
@@ -67,13 +68,18 @@ func (req settleRequest) check() *Problem {
 			return p
 		}
 	}
-	for field, v := range map[string]string{"api": req.API, "error_code": req.ErrorCode, "service_tier": req.ServiceTier,
-		"response_id": req.ResponseID, "traceparent": req.Traceparent, "tracestate": req.Tracestate} {
-		if len(v) > usageevent.MaxText {
-			return invalid(field, fmt.Sprintf("%s is longer than %d bytes.", field, usageevent.MaxText))
-		}
+	return unfit(usageevent.Check(usageevent.Data{API: req.API, ServiceTier: req.ServiceTier, ResponseID: req.ResponseID,
+		Traceparent: req.Traceparent, Tracestate: req.Tracestate}))
+}
+
+// ofTenant refuses a trace that claims another tenant: the attributor would put its event aside.
+func ofTenant(tenant, traceparent, tracestate string) *Problem {
+	if !lineage.Read(traceparent, tracestate).Contradicts(tenant) {
+		return nil
 	}
-	return nil
+	p := problem(admit.ForbiddenTenant, "tracestate claims another tenant than the credential's.")
+	p.Field = "tracestate"
+	return p
 }
 
 // ending is a settle about to be recorded.
@@ -96,6 +102,9 @@ func (s *Service) saveSettle(ctx context.Context, e ending, known *pgstore.Row) 
 		mode = pgstore.OwnDirect
 	}
 	row, event := e.first(s.cfg.Secret, mode)
+	if p := readable(event); p != nil {
+		return nil, p
+	}
 	write, cancel := s.bounded(ctx)
 	defer cancel()
 	stored, done, err := s.rows.End(write, row, &event)
@@ -141,7 +150,7 @@ func (s *Service) meet(ctx context.Context, e ending, row pgstore.Row) ([]byte, 
 	case row.Late != nil && bytes.Equal(row.Late.Fingerprint, e.fingerprint):
 		return row.Late.Answer, nil
 	case row.Late != nil:
-		return nil, conflict(row, "The one late figure was taken already, with other content.")
+		return nil, conflict(row, howEnded(row)+" The one late figure was taken with other content.")
 	case row.Outcome == pgstore.External:
 		return s.settleExternal(ctx, e)
 	case row.Outcome == pgstore.Expired, row.Outcome == pgstore.Released, row.Estimated && !e.charge.estimated:
@@ -163,15 +172,39 @@ func (s *Service) freeHold(ctx context.Context, subj subject) {
 	}
 }
 
+// conflict says how a reservation stands that has ended otherwise; a late figure settles it.
 func conflict(row pgstore.Row, detail string) *Problem {
 	p := problem(admit.ReservationConflict, detail)
-	p.State = string(row.Outcome)
+	p.State = stateOf(row)
 	return p
+}
+
+// stateOf is the state of a reservation that has ended.
+func stateOf(row pgstore.Row) string {
+	if row.Late != nil {
+		return string(pgstore.Settled)
+	}
+	return string(row.Outcome)
+}
+
+// howEnded says how, for whoever wants something else of the reservation.
+func howEnded(row pgstore.Row) string {
+	switch {
+	case row.Late != nil:
+		return "The reservation was " + string(row.Outcome) + ", and its usage was settled late."
+	case row.Outcome == pgstore.External:
+		return "The reservation ended by usage that came from elsewhere."
+	default:
+		return "The reservation was " + string(row.Outcome) + "."
+	}
 }
 
 // settleExternal books a settle whose usage came from elsewhere first. The hold is gone, so the journal adds the amount.
 func (s *Service) settleExternal(ctx context.Context, e ending) ([]byte, error) {
 	row, event := e.first(s.cfg.Secret, pgstore.OwnJournal)
+	if p := readable(event); p != nil {
+		return nil, p
+	}
 	write, cancel := s.bounded(ctx)
 	defer cancel()
 	stored, done, err := s.rows.SettleExternal(write, row, event)
@@ -179,7 +212,7 @@ func (s *Service) settleExternal(ctx context.Context, e ending) ([]byte, error) 
 	case err != nil:
 		return nil, err
 	case !done && stored.Outcome == pgstore.External:
-		return nil, conflict(stored, "The reservation ended by usage from elsewhere.")
+		return nil, conflict(stored, howEnded(stored))
 	case !done:
 		return s.meet(ctx, e, stored)
 	}
@@ -196,6 +229,9 @@ func (s *Service) settleLate(ctx context.Context, e ending, row pgstore.Row) ([]
 	id := e.subj.eventID("late")
 	answer := e.answer(id, true)
 	event := signed(s.cfg.Secret, e.charge.event(e.req, e.subj, id, usageevent.OutcomeLate, "", 0, e.now))
+	if p := readable(event); p != nil {
+		return nil, p
+	}
 	write, cancel := s.bounded(ctx)
 	defer cancel()
 	stored, done, err := s.rows.AddLate(write, row, pgstore.Late{EventID: id, Fingerprint: e.fingerprint, Answer: answer}, event)
@@ -232,9 +268,18 @@ func (s subject) row(outcome pgstore.Outcome) pgstore.Row {
 func (e ending) answer(eventID string, late bool) []byte {
 	body, _ := json.Marshal(settleAnswer{ // strings and decimals always encode
 		ReservationID: e.subj.id, State: string(pgstore.Settled), Status: e.charge.status, CostUSD: e.charge.raw,
-		ReservedUSD: e.subj.held.Nanos.USD(), OverageUSD: e.charge.overage, Estimated: e.charge.estimated, Late: late, EventID: eventID,
+		BilledUSD: e.charge.billed, ReservedUSD: e.subj.held.Nanos.USD(), OverageUSD: e.charge.overage, Estimated: e.charge.estimated, Late: late, EventID: eventID,
 	})
 	return append(body, '\n')
+}
+
+// readable decodes an event as the attributor will, before it is committed: what it cannot read must not be answered 200.
+// Validation has seen to that already; this is for what it may have missed.
+func readable(event outbox.Event) *Problem {
+	if _, err := usageevent.Decode(event.Payload, nil); err != nil {
+		return unfit(err)
+	}
+	return nil
 }
 
 // signed is the outbox row of an event: the signature covers the exact bytes, which is why the attributor believes its

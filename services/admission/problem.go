@@ -20,6 +20,7 @@ import (
 const (
 	codeNotFound          admit.Code = "not_found"           // no such path
 	codeMethod            admit.Code = "method_not_allowed"  // no such method on the path
+	codeTooLarge          admit.Code = "body_too_large"      // a body above its bound
 	codeExecutionNotFound admit.Code = "execution_not_found" // close of an unknown root
 	codeInternal          admit.Code = "internal_error"      // a broken invariant of ours
 )
@@ -75,6 +76,8 @@ func status(code admit.Code) int {
 		return http.StatusNotFound
 	case codeMethod:
 		return http.StatusMethodNotAllowed
+	case codeTooLarge:
+		return http.StatusRequestEntityTooLarge
 	default:
 		return code.Status()
 	}
@@ -87,13 +90,24 @@ func title(code admit.Code) string {
 		return "No such execution"
 	case codeNotFound, codeMethod:
 		return "No such call"
+	case codeTooLarge:
+		return "The body is too large"
 	default:
 		return code.Title()
 	}
 }
 
-// jitter spreads retries over a second or more, so that clients which were refused together do not return together.
-func jitter(wait time.Duration) time.Duration { return wait + rand.N(max(time.Second, wait/4)) }
+// maxRetryAfter and maxJitter bound what a caller is told to wait: a sliding minute frees itself within it.
+const (
+	maxRetryAfter = time.Minute
+	maxJitter     = 5 * time.Second
+)
+
+// jitter spreads retries over one to five seconds, so that clients which were refused together do not return together.
+func jitter(wait time.Duration) time.Duration {
+	wait = min(wait, maxRetryAfter)
+	return wait + rand.N(min(maxJitter-time.Second, max(time.Second, wait/4)))
+}
 
 // refused turns a decision of the budget store into its answer to this caller.
 func refused(r admit.Refusal, k tenant.Contract, loc *time.Location) *Problem {
@@ -110,7 +124,7 @@ func refused(r admit.Refusal, k tenant.Contract, loc *time.Location) *Problem {
 			p.ResetsAt = at.UTC().Format(time.RFC3339)
 		}
 		rung, thresholds := ladder.Cut, ladder.Thresholds(k.Ladder)
-		p.Rung, p.Message = &rung, admit.Message(rung, ladder.Percent(r.DayUsed, k.Ceilings.Day), thresholds)
+		p.Rung, p.Message = &rung, admit.CutMessage(r.Limit, ladder.Percent(r.DayUsed, k.Ceilings.Day), thresholds)
 	default:
 		p.Limit = r.Limit
 	}
@@ -141,7 +155,7 @@ func storeProblem(err error) *Problem {
 		errors.Is(err, budgetstore.ErrEpoch), errors.Is(err, budgetstore.ErrNoEpoch):
 		return problem(admit.StoreRecovering, "The budget store has lost its counters; nothing is admitted until they are recovered.")
 	case errors.Is(err, admit.ErrInvalid), errors.Is(err, money.ErrRange):
-		return problem(admit.InvalidArgument, err.Error())
+		return problem(admit.InvalidArgument, "An amount of the request is beyond what can be counted: 2^53 - 1 tokens or nano-dollars.")
 	case errors.Is(err, budgetstore.ErrClockSkew):
 		return problem(admit.StoreUnavailable, "The clocks of this service and of the budget store differ by more than 2 s.")
 	default:

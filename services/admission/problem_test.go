@@ -58,6 +58,7 @@ func TestEveryCode(t *testing.T) {
 		{problem(codeExecutionNotFound, ""), "execution_not_found", 404, false},
 		{problem(codeNotFound, ""), "not_found", 404, false},
 		{problem(codeMethod, ""), "method_not_allowed", 405, false},
+		{problem(codeTooLarge, ""), "body_too_large", 413, false},
 		{problem(codeInternal, ""), "internal_error", 500, false},
 		{invalid("x", "y"), "invalid_argument", 400, false},
 	} {
@@ -99,7 +100,7 @@ func TestQuotaIsNotARate(t *testing.T) {
 	}
 	want := `{"type":"urn:weir:problem:tenant_quota_exceeded","title":"The budget is used up; do not retry","status":429,"code":"tenant_quota_exceeded",` +
 		`"detail":"month: 5 USD used and held, 0.3 USD asked, 5 USD allowed.","window":"month","resets_at":"2026-12-01T00:00:00Z","upgrade_url":"/v1/budget",` +
-		`"used":"5","asked":"0.3","ceiling":"5","rung":4,"message":"The budget is used up. 25 % of today's budget is used; steps at 50, 80 and 100 %."}`
+		`"used":"5","asked":"0.3","ceiling":"5","rung":4,"message":"This month's budget is used up. 25 % of today's budget is used; steps at 50, 80 and 100 %."}`
 	if string(body) != want {
 		t.Errorf("%s\nwant\n%s", body, want)
 	}

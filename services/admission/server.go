@@ -3,7 +3,7 @@ package admission
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -203,7 +203,7 @@ func (s *Service) authenticate(ctx context.Context, r *http.Request) (identity.P
 	}
 	scheme, credential, ok := strings.Cut(header, " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
-		return identity.Principal{}, errors.Join(identity.ErrUnauthenticated, errors.New("send Authorization: Bearer KEY"))
+		return identity.Principal{}, fmt.Errorf("%w: send Authorization: Bearer KEY", identity.ErrUnauthenticated)
 	}
 	credential = strings.TrimSpace(credential)
 	if strings.HasPrefix(credential, "wk_") || s.jwt == nil {

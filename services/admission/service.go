@@ -87,7 +87,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	s.observe.AddCheck("redis", s.counters.Ping)
 	s.observe.AddCheck("postgres", s.rows.Ping)
-	s.observe.AddCheck("epoch", func(context.Context) error { _, err := s.epochs.get(); return err })
+	s.observe.AddCheck("epoch", s.sameEpoch)
 	s.observe.AddCheck("kill-mirror", func(context.Context) error {
 		if !s.kills.mirrorRead.Load() {
 			return errors.New("not read yet")

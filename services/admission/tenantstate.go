@@ -95,6 +95,7 @@ type epochs struct {
 	mu    sync.RWMutex
 	epoch int64
 	err   error
+	at    time.Time // of the last comparison
 }
 
 var errEpochUnknown = errors.New("the epoch of the budget store was not read yet")
@@ -111,10 +112,16 @@ func (e *epochs) get() (int64, error) {
 	return e.epoch, e.err
 }
 
-func (e *epochs) set(epoch int64, err error) {
+func (e *epochs) set(epoch int64, err error, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.epoch, e.err = epoch, err
+	e.epoch, e.err, e.at = epoch, err, now
+}
+
+func (e *epochs) comparedAt() time.Time {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.at
 }
 
 // of names a tenant in the epoch of now.
@@ -139,6 +146,16 @@ func (s *Service) watchEpoch(ctx context.Context) error {
 	}
 }
 
+// sameEpoch is the readiness check: a replica whose Redis was emptied, or is of another life, refuses everybody, and must
+// not look ready. It does not lean on the loop above: a comparison older than its interval is made anew.
+func (s *Service) sameEpoch(ctx context.Context) error {
+	if s.deps.Now().Sub(s.epochs.comparedAt()) > epochInterval {
+		s.readEpoch(ctx)
+	}
+	_, err := s.epochs.get()
+	return err
+}
+
 func (s *Service) readEpoch(ctx context.Context) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
@@ -147,18 +164,18 @@ func (s *Service) readEpoch(ctx context.Context) {
 		return
 	}
 	if !ok {
-		s.epochs.set(0, fmt.Errorf("%w in Postgres; run `weir init`", budgetstore.ErrNoEpoch))
+		s.epochs.set(0, fmt.Errorf("%w in Postgres; run `weir init`", budgetstore.ErrNoEpoch), s.deps.Now())
 		return
 	}
 	have, err := s.counters.Epoch(ctx)
 	switch {
 	case errors.Is(err, budgetstore.ErrNoEpoch):
-		s.epochs.set(0, fmt.Errorf("%w: Redis has none, Postgres has one", budgetstore.ErrEpoch))
+		s.epochs.set(0, fmt.Errorf("%w: Redis has none, Postgres has one", budgetstore.ErrEpoch), s.deps.Now())
 	case err != nil:
 		return
 	case have != want:
-		s.epochs.set(0, fmt.Errorf("%w: Redis and Postgres disagree", budgetstore.ErrEpoch))
+		s.epochs.set(0, fmt.Errorf("%w: Redis and Postgres disagree", budgetstore.ErrEpoch), s.deps.Now())
 	default:
-		s.epochs.set(want, nil)
+		s.epochs.set(want, nil, s.deps.Now())
 	}
 }

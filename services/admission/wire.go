@@ -29,16 +29,16 @@ type executionAnswer struct {
 }
 
 type reserveRequest struct {
-	ReservationID  string                 `json:"reservation_id"`
-	Provider       string                 `json:"provider"`
-	Model          string                 `json:"model"`
-	Estimate       map[string]json.Number `json:"estimate"`
-	Effect         string                 `json:"effect"`
-	ExecutionToken string                 `json:"execution_token"`
-	AgentID        string                 `json:"agent_id"`
-	ParentAgentID  string                 `json:"parent_agent_id"`
-	CostCenter     string                 `json:"cost_center"`
-	LeaseSeconds   int64                  `json:"lease_seconds"`
+	ReservationID  string     `json:"reservation_id"`
+	Provider       string     `json:"provider"`
+	Model          string     `json:"model"`
+	Estimate       quantities `json:"estimate"`
+	Effect         string     `json:"effect"`
+	ExecutionToken string     `json:"execution_token"`
+	AgentID        string     `json:"agent_id"`
+	ParentAgentID  string     `json:"parent_agent_id"`
+	CostCenter     string     `json:"cost_center"`
+	LeaseSeconds   int64      `json:"lease_seconds"`
 }
 
 type reserveAnswer struct {
@@ -84,29 +84,31 @@ type executionPosition struct {
 }
 
 type settleRequest struct {
-	Usage       json.RawMessage        `json:"usage"`
-	API         string                 `json:"api"`
-	Meters      map[string]json.Number `json:"meters"`
-	Status      string                 `json:"status"`
-	ErrorCode   string                 `json:"error_code"`
-	Model       string                 `json:"model"`
-	ServiceTier string                 `json:"service_tier"`
-	ResponseID  string                 `json:"response_id"`
-	Traceparent string                 `json:"traceparent"`
-	Tracestate  string                 `json:"tracestate"`
-	Receipt     string                 `json:"receipt"`
+	Usage       json.RawMessage `json:"usage"`
+	API         string          `json:"api"`
+	Meters      quantities      `json:"meters"`
+	Status      string          `json:"status"`
+	ErrorCode   string          `json:"error_code"`
+	Model       string          `json:"model"`
+	ServiceTier string          `json:"service_tier"`
+	ResponseID  string          `json:"response_id"`
+	Traceparent string          `json:"traceparent"`
+	Tracestate  string          `json:"tracestate"`
+	Receipt     string          `json:"receipt"`
 }
 
 type settleAnswer struct {
 	ReservationID string     `json:"reservation_id"`
 	State         string     `json:"state"`
 	Status        string     `json:"status"`
-	CostUSD       *money.USD `json:"cost_usd"` // null: unpriced
-	ReservedUSD   money.USD  `json:"reserved_usd"`
-	OverageUSD    money.USD  `json:"overage_usd"`
-	Estimated     bool       `json:"estimated"`
-	Late          bool       `json:"late"`
-	EventID       string     `json:"event_id"`
+	CostUSD       *money.USD `json:"cost_usd"`   // list price; null: unpriced
+	BilledUSD     *money.USD `json:"billed_usd"` // with the tenant's markup
+	// ReservedUSD and OverageUSD are what counts against the ceilings: of the list price or, under count: billed, of what is billed.
+	ReservedUSD money.USD `json:"reserved_usd"`
+	OverageUSD  money.USD `json:"overage_usd"`
+	Estimated   bool      `json:"estimated"`
+	Late        bool      `json:"late"`
+	EventID     string    `json:"event_id"`
 }
 
 type releaseRequest struct {
@@ -161,13 +163,14 @@ type budgetAnswer struct {
 	Limits      map[string]limitLine  `json:"limits"`
 }
 
-// windowLine is one window of dollars. used = own + external; own holds settled and held amounts.
+// windowLine is one window of dollars. used = own + external; own is settled and held amounts. The sliding minute does not
+// know how much of it is held.
 type windowLine struct {
 	CeilingUSD   money.USD   `json:"ceiling_usd"`
 	UsedUSD      money.USD   `json:"used_usd"`
 	OwnUSD       money.USD   `json:"own_usd"`
 	ExternalUSD  money.USD   `json:"external_usd"`
-	HeldUSD      money.USD   `json:"held_usd"`
+	HeldUSD      *money.USD  `json:"held_usd,omitempty"`
 	RemainingUSD money.USD   `json:"remaining_usd"`
 	PercentUsed  int64       `json:"percent_used"`
 	Rung         ladder.Rung `json:"rung"`
@@ -175,9 +178,9 @@ type windowLine struct {
 	ResetsAt     string      `json:"resets_at,omitempty"`
 }
 
-// limitLine is one rate or the concurrency; limit 0 is none.
+// limitLine is one rate or the concurrency; null is no limit.
 type limitLine struct {
-	Limit     int64 `json:"limit"`
-	Used      int64 `json:"used"`
-	Remaining int64 `json:"remaining"`
+	Limit     *int64 `json:"limit"`
+	Used      int64  `json:"used"`
+	Remaining *int64 `json:"remaining"`
 }

@@ -10,8 +10,6 @@ import json
 import os
 import sys
 
-from confluent_kafka import Producer
-
 TOPIC = "usage.events.v1"
 
 
@@ -27,6 +25,8 @@ def event(tenant, event_id):
 
 
 def main(tenant, event_id):
+    from confluent_kafka import Producer  # here, so that the usage is told without it
+
     producer = Producer({
         "bootstrap.servers": os.environ["WEIR_KAFKA_BROKERS"],
         "acks": "all", "enable.idempotence": True,
@@ -45,4 +45,7 @@ def main(tenant, event_id):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        print("usage: WEIR_KAFKA_BROKERS=HOST:PORT python3 produce.py TENANT EVENT_ID", file=sys.stderr)
+        sys.exit(2)
     sys.exit(main(*sys.argv[1:]))

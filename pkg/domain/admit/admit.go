@@ -170,7 +170,7 @@ func (e Estimate) AtLeast(minimum money.Nano) Estimate {
 func (e Estimate) Validate() error {
 	for _, n := range []int64{int64(e.Nanos), e.InputTokens, e.OutputTokens} {
 		if n < 0 || n > Unlimited {
-			return fmt.Errorf("%w: estimate %+v", ErrInvalid, e)
+			return fmt.Errorf("%w: estimate of %d nano-dollars, %d input and %d output tokens", ErrInvalid, e.Nanos, e.InputTokens, e.OutputTokens)
 		}
 	}
 	return nil
@@ -180,7 +180,7 @@ func (e Estimate) Validate() error {
 func (x Execution) Validate() error {
 	for _, n := range []int64{x.Depth, int64(x.MaxCost), x.MaxDepth, x.MaxCalls} {
 		if n < 0 || n > Unlimited {
-			return fmt.Errorf("%w: execution %+v", ErrInvalid, x)
+			return fmt.Errorf("%w: execution of depth %d, at most %d nano-dollars, depth %d, %d calls", ErrInvalid, x.Depth, x.MaxCost, x.MaxDepth, x.MaxCalls)
 		}
 	}
 	return nil

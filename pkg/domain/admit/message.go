@@ -28,7 +28,7 @@ func (r Refusal) ResetsAt(loc *time.Location) time.Time {
 // Message is the text for the end user of an admitted call: the mode it is in
 // and the steps of the ladder.
 func Message(rung ladder.Rung, percentUsed int64, t ladder.Thresholds) string {
-	steps := fmt.Sprintf("%d %% of today's budget is used; steps at %d, %d and %d %%", percentUsed, t[0], t[1], t[2])
+	steps := steps(percentUsed, t)
 	switch rung {
 	case ladder.Normal:
 		return "Normal mode: " + steps + "."
@@ -41,6 +41,25 @@ func Message(rung ladder.Rung, percentUsed int64, t ladder.Thresholds) string {
 	default:
 		return "The budget is used up. " + steps + "."
 	}
+}
+
+// CutMessage is the text for the end user when a window of dollars refused:
+// which one is used up.
+func CutMessage(window Limit, percentUsed int64, t ladder.Thresholds) string {
+	cut := "The budget is used up."
+	switch window {
+	case LimitMinute:
+		cut = "This minute's budget is used up; it frees by itself within a minute."
+	case LimitDay:
+		cut = "Today's budget is used up."
+	case LimitMonth:
+		cut = "This month's budget is used up."
+	}
+	return cut + " " + steps(percentUsed, t) + "."
+}
+
+func steps(percentUsed int64, t ladder.Thresholds) string {
+	return fmt.Sprintf("%d %% of today's budget is used; steps at %d, %d and %d %%", percentUsed, t[0], t[1], t[2])
 }
 
 // Title is the one-line summary of a problem with this code.
