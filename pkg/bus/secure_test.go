@@ -89,7 +89,7 @@ func TestTLSWithSASL(t *testing.T) {
 		t.Run(mechanism, func(t *testing.T) {
 			s := startSecured(t, mechanism, tls.NoClientCert)
 			k := s.kafka(s.at("kafka+tls", "weir@", "sasl", strings.ToLower(mechanism), "password_file", s.passwordFile, "ca_file", s.ca))
-			roundTrip(t, k)
+			roundTrip(t, k, "t")
 			// The password in the address, its special characters escaped.
 			k = s.kafka(s.at("kafka+tls", url.UserPassword("weir", right).String()+"@", "sasl", mechanism, "ca_file", s.ca))
 			if err := k.admin().Ping(within(t)); err != nil {
@@ -102,15 +102,15 @@ func TestTLSWithSASL(t *testing.T) {
 // The brokers ask for a client's certificate, with or without a login.
 func TestMutualTLS(t *testing.T) {
 	s := startSecured(t, "", tls.RequireAndVerifyClientCert)
-	roundTrip(t, s.kafka(s.at("kafka+tls", "", "ca_file", s.ca, "cert_file", s.cert, "key_file", s.key)))
+	roundTrip(t, s.kafka(s.at("kafka+tls", "", "ca_file", s.ca, "cert_file", s.cert, "key_file", s.key)), "t")
 	s = startSecured(t, "SCRAM-SHA-512", tls.RequireAndVerifyClientCert)
-	roundTrip(t, s.kafka(s.at("kafka+tls", "weir@", "sasl", "scram-sha-512", "password_file", s.passwordFile, "ca_file", s.ca, "cert_file", s.cert, "key_file", s.key)))
+	roundTrip(t, s.kafka(s.at("kafka+tls", "weir@", "sasl", "scram-sha-512", "password_file", s.passwordFile, "ca_file", s.ca, "cert_file", s.cert, "key_file", s.key)), "t")
 }
 
 // roundTrip makes a topic, writes to it, and reads it as a group, as a follower and as a reader.
-func roundTrip(t *testing.T, k *kafka) {
+func roundTrip(t *testing.T, k *kafka, name string) {
 	t.Helper()
-	topic, admin := testTopic("t", 2), k.admin()
+	topic, admin := testTopic(name, 2), k.admin()
 	if err := admin.EnsureTopics(within(t), []bus.Topic{topic}, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func roundTrip(t *testing.T, k *kafka) {
 	k.fill(topic, 1, 20, 20)
 	conn, _ := k.connect("reads")
 	handled, followed, read := newLog(), newLog(), newLog()
-	run(t, conn, bus.ConsumerConfig{Group: "g", Topics: []bus.Topic{topic}}, func(_ context.Context, _ bus.Claim, batch []bus.Record) error {
+	run(t, conn, bus.ConsumerConfig{Group: "g." + name, Topics: []bus.Topic{topic}}, func(_ context.Context, _ bus.Claim, batch []bus.Record) error {
 		handled.add(batch)
 		return nil
 	})

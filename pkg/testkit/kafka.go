@@ -50,8 +50,9 @@ func ApacheKafka(t testing.TB, nodes int) (address string, parts []*part.Part) {
 	return parts[0].Address, parts
 }
 
-// ApacheKafkaServer is ApacheKafka in a folder of the test's choice, for tests that start it again there.
-func ApacheKafkaServer(t testing.TB, c part.Config, nodes int) []*part.Part {
+// ApacheKafkaServer is ApacheKafka in a folder of the test's choice, for tests that start it again there, with further
+// lines of server.properties.
+func ApacheKafkaServer(t testing.TB, c part.Config, nodes int, properties ...string) []*part.Part {
 	t.Helper()
 	i, ctx := Installer(t), startContext(t)
 	jars, err := i.Kafka(ctx)
@@ -62,7 +63,7 @@ func ApacheKafkaServer(t testing.TB, c part.Config, nodes int) []*part.Part {
 	if err != nil {
 		t.Fatalf("testkit: %v", err)
 	}
-	parts, err := kafka.StartApache(ctx, kafka.ApacheConfig{Config: inTemp(t, c), Java: java, Jars: jars, Nodes: nodes})
+	parts, err := kafka.StartApache(ctx, kafka.ApacheConfig{Config: inTemp(t, c), Java: java, Jars: jars, Nodes: nodes, Extra: properties})
 	if err != nil {
 		t.Fatalf("testkit: %v", err)
 	}

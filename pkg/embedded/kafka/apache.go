@@ -23,6 +23,8 @@ type ApacheConfig struct {
 	Java, Jars string
 	// Nodes is 1 (default) or more; each is broker and controller. Port is the first node's.
 	Nodes int
+	// Extra are further lines of server.properties, which win over ours: for tests with another listener.
+	Extra []string
 }
 
 // node is one process of a cluster.
@@ -134,7 +136,7 @@ func (c ApacheConfig) format(ctx context.Context, n node) error {
 	if err := os.MkdirAll(n.dir, 0o700); err != nil {
 		return fmt.Errorf("kafka folder: %w", err)
 	}
-	files := map[string]string{"server.properties": n.properties(), "log4j2.properties": log4j2}
+	files := map[string]string{"server.properties": n.properties() + strings.Join(c.Extra, "\n") + "\n", "log4j2.properties": log4j2}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(n.dir, name), []byte(text), 0o600); err != nil {
 			return fmt.Errorf("kafka configuration: %w", err)
