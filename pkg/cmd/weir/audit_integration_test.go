@@ -296,41 +296,48 @@ func (s *stage) windowTopic() {
 	s.spoil("one digit of a window of the topic", changed(func(m *weirv1.WindowTotal) { m.InputTokens++ }), undo, "windows topic", "acme TENANT  DAY", "input tokens")
 }
 
-// counters changes single numbers of the state that admission's scripts keep: little-endian doubles (pkg/budgetstore).
+// counters changes single numbers of the state that admission's scripts keep: little-endian doubles, the day's own
+// amount at byte 84 of its field, an execution's at the start of its own (pkg/budgetstore/lua).
 func (s *stage) counters() {
 	s.t.Helper()
-	const day, execution = "w:{acme}:s", "w:{acme}:x:x1"
-	get := func(key string) string {
-		v, err := s.redis.Get(s.t.Context(), key).Result()
+	// The execution holds something, so it lives in the state's hash.
+	const state, head, execution = "w:{acme}:s", "{", "{xx1"
+	ctx := s.t.Context()
+	must := func(value string, err error) string {
 		if err != nil {
-			s.t.Fatalf("%s: %v", key, err)
-		}
-		return v
-	}
-	set := func(key, value string) {
-		if err := s.redis.Set(s.t.Context(), key, value, redis.KeepTTL).Err(); err != nil {
 			s.t.Fatal(err)
 		}
+		return value
 	}
-	for _, key := range []string{day, execution} {
-		before := get(key)
-		undo := func() { set(key, before) }
-		words := map[string][]string{day: {"redis", "tenant acme DAY"}, execution: {"redis", "tenant acme execution x1"}}[key]
-		field := map[string]int{day: 14, execution: 1}[key] // own
+	for _, c := range []struct {
+		field string
+		own   int
+		words []string
+	}{
+		{head, 84, []string{"redis", "tenant acme DAY"}},
+		{execution, 0, []string{"redis", "tenant acme execution x1"}},
+	} {
+		before := must(s.redis.HGet(ctx, state, c.field).Result())
+		set := func(v string) { must("", s.redis.HSet(ctx, state, c.field, v).Err()) }
+		undo := func() { set(before) }
 		change := func(f func(float64) float64) func() {
 			return func() {
 				b := []byte(before)
-				at := b[(field-1)*8:]
+				at := b[c.own:]
 				binary.LittleEndian.PutUint64(at, math.Float64bits(f(math.Float64frombits(binary.LittleEndian.Uint64(at)))))
-				set(key, string(b))
+				set(string(b))
 			}
 		}
-		s.spoil("one nano-dollar in "+key, change(func(n float64) float64 { return n + 1 }), undo, append(words, "own")...)
-		s.spoil("doubled in "+key, change(func(n float64) float64 { return 2 * n }), undo, append(words, "own")...)
+		s.spoil("one nano-dollar in field "+c.field, change(func(n float64) float64 { return n + 1 }), undo, append(c.words, "own")...)
+		s.spoil("doubled in field "+c.field, change(func(n float64) float64 { return 2 * n }), undo, append(c.words, "own")...)
 	}
-	saved := get(day)
-	s.spoil("the tenant's counters gone", func() { s.redis.Del(s.t.Context(), day) }, func() { set(day, saved) }, "redis", "tenant acme", "none")
-	ttl, kept := s.redis.PTTL(s.t.Context(), execution).Val(), get(execution)
-	s.spoil("the execution's counters gone", func() { s.redis.Del(s.t.Context(), execution) },
-		func() { s.redis.Set(s.t.Context(), execution, kept, ttl) }, "redis", "execution x1", "none")
+	idle := "w:{acme}:x:x1"
+	dumps := map[string]string{state: must(s.redis.Dump(ctx, state).Result()), idle: must(s.redis.Dump(ctx, idle).Result())}
+	ttl := max(0, s.redis.PTTL(ctx, idle).Val())
+	s.spoil("the tenant's counters gone", func() { s.redis.Del(ctx, state) },
+		func() { must(s.redis.Restore(ctx, state, 0, dumps[state]).Result()) }, "redis", "tenant acme", "none")
+	s.spoil("the execution's counters gone", func() { s.redis.HDel(ctx, state, execution); s.redis.Del(ctx, idle) }, func() {
+		must(s.redis.RestoreReplace(ctx, state, 0, dumps[state]).Result())
+		must(s.redis.Restore(ctx, idle, ttl, dumps[idle]).Result())
+	}, "redis", "execution x1", "none")
 }

@@ -6,7 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 )
+
+// handOver is how long a killed process may still hold its files.
+const handOver = 5 * time.Second
 
 // LockDir makes dir and takes its lock for the life of the process, so that two processes never write the same data.
 // The kernel frees the lock however the process ends.
@@ -18,9 +22,29 @@ func LockDir(dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := lockSoon(f); err != nil {
 		err = fmt.Errorf("%s is in use by another process: %w", dir, err)
 		return nil, errors.Join(err, f.Close())
 	}
 	return func() { _ = f.Close() }, nil
+}
+
+// lockSoon takes a lock that is free, or becomes so within handOver: of a process that was killed the first thread may
+// have ended, so that it seems gone, while others still hold its files.
+func lockSoon(f *os.File) error {
+	deadline := time.NewTimer(handOver)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil || !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+		select {
+		case <-deadline.C:
+			return err
+		case <-tick.C:
+		}
+	}
 }
