@@ -8,14 +8,14 @@ import (
 // Tree is one root execution with the agents that its root agent calls: each asks for its token once. It is safe for
 // concurrent use.
 type Tree struct {
-	client *Client
+	client func() *Client // asked anew each time: admission may have moved
 	root   Execution
 	mu     sync.Mutex
 	tokens map[string]string // by agent
 }
 
 // NewTree is the execution that root describes; nothing is asked before the first Token.
-func NewTree(client *Client, root Execution) *Tree {
+func NewTree(client func() *Client, root Execution) *Tree {
 	return &Tree{client: client, root: root, tokens: map[string]string{}}
 }
 
@@ -38,7 +38,7 @@ func (t *Tree) Token(ctx context.Context, agent string) (string, error) {
 
 func (t *Tree) start(ctx context.Context, e Execution) error {
 	return Insist(ctx, nil, func() error {
-		started, err := t.client.Start(ctx, e)
+		started, err := t.client().Start(ctx, e)
 		t.tokens[e.AgentID] = started.Token
 		return err
 	})

@@ -119,7 +119,7 @@ func (p player) leads(calls []Call) map[*Lead]*running {
 	for _, c := range calls {
 		if all[c.Lead] == nil {
 			root := caller.Execution{RootExecutionID: c.Lead.Root, AgentID: c.Agent, CostCenter: c.Lead.CostCenter}
-			all[c.Lead] = &running{tree: caller.NewTree(p.clients[c.Lead.Tenant], root)}
+			all[c.Lead] = &running{tree: caller.NewTree(func() *caller.Client { return p.clients[c.Lead.Tenant] }, root)}
 		}
 		all[c.Lead].left.Add(1)
 	}

@@ -103,7 +103,7 @@ func (t *trees) of(c workload.Call) *caller.Tree {
 	defer t.mu.Unlock()
 	tree, ok := t.byRoot[c.Root]
 	if !ok {
-		tree = caller.NewTree(t.target.Client(c.Tenant), caller.Execution{RootExecutionID: c.Root, AgentID: "lead-qualifier", CostCenter: c.CostCenter})
+		tree = caller.NewTree(func() *caller.Client { return t.target.Client(c.Tenant) }, caller.Execution{RootExecutionID: c.Root, AgentID: "lead-qualifier", CostCenter: c.CostCenter})
 		t.byRoot[c.Root] = tree
 	}
 	return tree

@@ -15,33 +15,42 @@ const (
 	PortService    = 18100 // the others, in the order of Programs
 )
 
-// freePort is want if nothing listens there and taken does not hold it, else one that the system picks.
+// The steps to a neighbour of a taken port, and the end of the ports that the system never lends to an outgoing
+// connection (Linux: net.ipv4.ip_local_port_range): a port from beyond it may be taken when its owner starts again.
+const (
+	portStep  = 1000
+	lentPorts = 32768
+)
+
+// freePort is want if nothing listens there and taken does not hold it, else the first free one of its neighbours, else
+// one that the system picks.
 func freePort(want int, taken map[int]bool) (int, error) {
-	for _, port := range []int{want, 0} {
-		for range 10 {
-			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-			if err != nil {
-				break
-			}
-			got := l.Addr().(*net.TCPAddr).Port
-			if err := l.Close(); err != nil {
-				return 0, fmt.Errorf("free port: %w", err)
-			}
-			if !taken[got] {
-				taken[got] = true
-				return got, nil
-			}
+	candidates := []int{want}
+	for port := want + portStep; port < lentPorts; port += portStep {
+		candidates = append(candidates, port)
+	}
+	for _, port := range append(candidates, 0, 0, 0) {
+		got, err := listenOnce(port)
+		if err == nil && !taken[got] {
+			taken[got] = true
+			return got, nil
 		}
 	}
 	return 0, fmt.Errorf("no free port on 127.0.0.1 (wanted %d)", want)
 }
 
-// portTaken reports whether something listens on a port of 127.0.0.1.
-func portTaken(port int) bool {
+// listenOnce is the port itself, or the one that the system picks for 0, if it could be listened on.
+func listenOnce(port int) (int, error) {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
-		return true
+		return 0, fmt.Errorf("port %d: %w", port, err)
 	}
-	_ = l.Close() // it was only a question
-	return false
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// portTaken reports whether something listens on a port of 127.0.0.1.
+func portTaken(port int) bool {
+	_, err := listenOnce(port)
+	return err != nil
 }

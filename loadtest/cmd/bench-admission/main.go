@@ -13,10 +13,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weir-project/weir/pkg/storebench"
 	"github.com/weir-project/weir/pkg/embedded/install"
 	"github.com/weir-project/weir/pkg/embedded/part"
 	"github.com/weir-project/weir/pkg/embedded/redis"
+	"github.com/weir-project/weir/pkg/storebench"
 )
 
 func main() {
