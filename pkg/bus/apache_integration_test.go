@@ -36,19 +36,19 @@ func TestApacheKafkaWithTLSAndSASL(t *testing.T) {
 	}
 	for i, mechanism := range []string{"plain", "scram-sha-256", "scram-sha-512"} {
 		roundTrip(t, at(mechanism, right), fmt.Sprint("t", i))
-		err, logged := at(mechanism, near).pinged(within(t))
+		logged, err := at(mechanism, near).pinged(within(t))
 		if err == nil || !strings.Contains(err.Error(), "SASL_AUTHENTICATION_FAILED") || strings.Contains(err.Error()+logged, "r1ght") {
 			t.Errorf("%s: a wrong password: %v\n%s", mechanism, err, logged)
 		}
 	}
 	a := at("plain", right)
 	a.address.TLS = false
-	if err, _ := a.pinged(within(t)); err == nil || !strings.Contains(err.Error(), "tls endpoint") {
+	if _, err := a.pinged(within(t)); err == nil || !strings.Contains(err.Error(), "tls endpoint") {
 		t.Errorf("without TLS: %v", err)
 	}
 	a = at("plain", right)
 	a.address.Brokers = []string{fmt.Sprintf("127.0.0.1:%d", plainPort)}
-	if err, _ := a.pinged(within(t)); err == nil || !strings.Contains(err.Error(), "TLS") {
+	if _, err := a.pinged(within(t)); err == nil || !strings.Contains(err.Error(), "TLS") {
 		t.Errorf("TLS against the plain listener: %v", err)
 	}
 }

@@ -169,7 +169,7 @@ func TestRefusedConnectionsSayWhy(t *testing.T) {
 			t.Parallel() // kgo tries a login three times
 			ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 			defer cancel()
-			err, logged := s.kafka(c.address).pinged(ctx)
+			logged, err := s.kafka(c.address).pinged(ctx)
 			if err == nil {
 				t.Fatal("it was let in")
 			}
@@ -186,7 +186,7 @@ func TestRefusedConnectionsSayWhy(t *testing.T) {
 }
 
 // pinged asks for an answer, and returns what the client logged meanwhile.
-func (k *kafka) pinged(ctx context.Context) (answer error, logged string) {
+func (k *kafka) pinged(ctx context.Context) (logged string, answer error) {
 	k.t.Helper()
 	var log bytes.Buffer // the handler's lock guards it until the client is closed
 	conn, err := bus.Connect(bus.Options{Address: k.address, ClientID: "x", Log: slog.New(slog.NewTextHandler(&log, nil)), Metrics: prometheus.NewRegistry(), Now: time.Now})
@@ -199,7 +199,7 @@ func (k *kafka) pinged(ctx context.Context) (answer error, logged string) {
 	}
 	answer = admin.Ping(ctx)
 	admin.Close()
-	return answer, log.String()
+	return log.String(), answer
 }
 
 // Apache Kafka answers a refused login with a word of its own, where kfake ends the connection.
@@ -212,7 +212,7 @@ func TestRefusedLoginIsTold(t *testing.T) {
 		resp.ErrorMessage = kmsg.StringPtr("Authentication failed: Invalid username or password")
 		return resp, nil, true
 	})
-	err, _ := s.kafka(s.at("kafka+tls", "weir@", "password_file", s.wrongWords, "ca_file", s.ca)).pinged(within(t))
+	_, err := s.kafka(s.at("kafka+tls", "weir@", "password_file", s.wrongWords, "ca_file", s.ca)).pinged(within(t))
 	if err == nil || !strings.Contains(err.Error(), "Invalid username or password") || strings.Contains(err.Error(), "r1ght") {
 		t.Error(err)
 	}
