@@ -93,9 +93,14 @@ func TestErrorIsRetriedNeverSkippedAndStopsItsPartitionAlone(t *testing.T) {
 	seen := newLog()
 	var heal atomic.Bool
 	var failed []string
+	erred := make(chan struct{}, 1)
 	run(t, conn, config(topic), func(_ context.Context, c bus.Claim, batch []bus.Record) error {
 		if c.Partition() == 0 && batch[0].Offset == 10 && !heal.Load() {
 			failed = append(failed, string(batch[0].Value), string(batch[len(batch)-1].Value))
+			select {
+			case erred <- struct{}{}:
+			default:
+			}
 			return errors.New("dependency down")
 		}
 		seen.add(batch)
@@ -104,6 +109,7 @@ func TestErrorIsRetriedNeverSkippedAndStopsItsPartitionAlone(t *testing.T) {
 	seen.wait(within(t), t, "the other partition is done while this one waits", func(v map[int32][]string) bool {
 		return len(v[1]) == 30 && len(v[0]) == 10
 	})
+	receive(within(t), t, "the error", erred)
 	heal.Store(true)
 	seen.wait(within(t), t, "no gap after the error", func(v map[int32][]string) bool { return slices.Equal(v[0], numbers(0, 30)) })
 	for i, v := range failed {
