@@ -48,7 +48,8 @@ test-fast: need-go ## Tests that need no server (unit, property, golden, fuzz se
 .PHONY: test-integration
 test-integration: build ## Tests against real Redis, Postgres, ClickHouse engine, kfake and Apache Kafka
 	bin/weir part install --apache-kafka
-	go test -tags integration -timeout 20m $(TESTFLAGS) work
+	@# One package at a time: instances that are killed and started again would take each other's ports.
+	go test -tags integration -p 1 -timeout 20m $(TESTFLAGS) work
 
 .PHONY: e2e
 e2e: build ## Only the end-to-end tests

@@ -3,6 +3,9 @@ package instance
 import (
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
+	"syscall"
 )
 
 // Default ports. Services count up from theirs; a taken one is replaced by a free one, and `weir env` tells which.
@@ -31,7 +34,7 @@ func freePort(want int, taken map[int]bool) (int, error) {
 	}
 	for _, port := range append(candidates, 0, 0, 0) {
 		got, err := listenOnce(port)
-		if err == nil && !taken[got] {
+		if err == nil && !taken[got] && claimed(got) {
 			taken[got] = true
 			return got, nil
 		}
@@ -47,6 +50,23 @@ func listenOnce(port int) (int, error) {
 	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// claimed keeps a port from every other `weir up` until this process ends: between the choice of a port and the moment
+// its part listens, a second instance could take it, and would then answer the first one's questions. Where the mark
+// cannot be made, the port is taken as it is.
+func claimed(port int) bool {
+	mark := filepath.Join(os.TempDir(), fmt.Sprintf("weir-port-%d", port))
+	// A bare descriptor: it is meant to stay open, and must not be closed by a finaliser.
+	fd, err := syscall.Open(mark, syscall.O_CREAT|syscall.O_RDWR|syscall.O_CLOEXEC, 0o666)
+	if err != nil {
+		return true
+	}
+	if err := syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = syscall.Close(fd)
+		return false
+	}
+	return true
 }
 
 // portTaken reports whether something listens on a port of 127.0.0.1.
