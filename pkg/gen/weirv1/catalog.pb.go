@@ -389,7 +389,11 @@ type TenantVersion struct {
 	// Rung thresholds in percent of the day ceiling.
 	LadderPercent []int32 `protobuf:"varint,14,rep,packed,name=ladder_percent,json=ladderPercent,proto3" json:"ladder_percent,omitempty"`
 	// External identities that map to this tenant.
-	Identities    []string `protobuf:"bytes,15,rep,name=identities,proto3" json:"identities,omitempty"`
+	Identities []string `protobuf:"bytes,15,rep,name=identities,proto3" json:"identities,omitempty"`
+	// What the rungs do.
+	Ladder *LadderActions `protobuf:"bytes,16,opt,name=ladder,proto3" json:"ladder,omitempty"`
+	// Sub-scopes with ceilings of their own.
+	Scopes        []*TenantScope `protobuf:"bytes,17,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -529,6 +533,243 @@ func (x *TenantVersion) GetIdentities() []string {
 	return nil
 }
 
+func (x *TenantVersion) GetLadder() *LadderActions {
+	if x != nil {
+		return x.Ladder
+	}
+	return nil
+}
+
+func (x *TenantVersion) GetScopes() []*TenantScope {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+// LadderActions are a plan's answers on the rungs (design.md 4.5).
+type LadderActions struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From rung 1: decimal similarity, e.g. "0.95", from which a semantic cache may answer; empty = exact hits only.
+	SemanticThreshold string `protobuf:"bytes,1,opt,name=semantic_threshold,json=semanticThreshold,proto3" json:"semantic_threshold,omitempty"`
+	// From rung 2: the cheaper model of the same provider, by "provider/model" or "model".
+	SavingModels map[string]string `protobuf:"bytes,2,rep,name=saving_models,json=savingModels,proto3" json:"saving_models,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Where the end user can get more, shown with a quota that is used up.
+	UpgradeUrl string `protobuf:"bytes,3,opt,name=upgrade_url,json=upgradeUrl,proto3" json:"upgrade_url,omitempty"`
+	// Language of the texts where the request asks for none: "en" or "es".
+	Language string `protobuf:"bytes,4,opt,name=language,proto3" json:"language,omitempty"`
+	// The plan's own texts, by language.
+	Texts         map[string]*LadderTexts `protobuf:"bytes,5,rep,name=texts,proto3" json:"texts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LadderActions) Reset() {
+	*x = LadderActions{}
+	mi := &file_weir_v1_catalog_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LadderActions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LadderActions) ProtoMessage() {}
+
+func (x *LadderActions) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_v1_catalog_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LadderActions.ProtoReflect.Descriptor instead.
+func (*LadderActions) Descriptor() ([]byte, []int) {
+	return file_weir_v1_catalog_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *LadderActions) GetSemanticThreshold() string {
+	if x != nil {
+		return x.SemanticThreshold
+	}
+	return ""
+}
+
+func (x *LadderActions) GetSavingModels() map[string]string {
+	if x != nil {
+		return x.SavingModels
+	}
+	return nil
+}
+
+func (x *LadderActions) GetUpgradeUrl() string {
+	if x != nil {
+		return x.UpgradeUrl
+	}
+	return ""
+}
+
+func (x *LadderActions) GetLanguage() string {
+	if x != nil {
+		return x.Language
+	}
+	return ""
+}
+
+func (x *LadderActions) GetTexts() map[string]*LadderTexts {
+	if x != nil {
+		return x.Texts
+	}
+	return nil
+}
+
+// LadderTexts are texts for end users; an empty one means the built-in text.
+type LadderTexts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Normal        string                 `protobuf:"bytes,1,opt,name=normal,proto3" json:"normal,omitempty"`
+	Caching       string                 `protobuf:"bytes,2,opt,name=caching,proto3" json:"caching,omitempty"`
+	Saving        string                 `protobuf:"bytes,3,opt,name=saving,proto3" json:"saving,omitempty"`
+	ReadOnly      string                 `protobuf:"bytes,4,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	Cut           string                 `protobuf:"bytes,5,opt,name=cut,proto3" json:"cut,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LadderTexts) Reset() {
+	*x = LadderTexts{}
+	mi := &file_weir_v1_catalog_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LadderTexts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LadderTexts) ProtoMessage() {}
+
+func (x *LadderTexts) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_v1_catalog_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LadderTexts.ProtoReflect.Descriptor instead.
+func (*LadderTexts) Descriptor() ([]byte, []int) {
+	return file_weir_v1_catalog_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *LadderTexts) GetNormal() string {
+	if x != nil {
+		return x.Normal
+	}
+	return ""
+}
+
+func (x *LadderTexts) GetCaching() string {
+	if x != nil {
+		return x.Caching
+	}
+	return ""
+}
+
+func (x *LadderTexts) GetSaving() string {
+	if x != nil {
+		return x.Saving
+	}
+	return ""
+}
+
+func (x *LadderTexts) GetReadOnly() string {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return ""
+}
+
+func (x *LadderTexts) GetCut() string {
+	if x != nil {
+		return x.Cut
+	}
+	return ""
+}
+
+// TenantScope bounds what one cost centre, agent or API key of a tenant may spend.
+type TenantScope struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "cost_center", "agent" or "api_key".
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Its name; "*" = each one that has no entry of its own, for itself.
+	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// Empty = no ceiling.
+	Ceilings      *TenantCeilings `protobuf:"bytes,3,opt,name=ceilings,proto3" json:"ceilings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantScope) Reset() {
+	*x = TenantScope{}
+	mi := &file_weir_v1_catalog_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantScope) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantScope) ProtoMessage() {}
+
+func (x *TenantScope) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_v1_catalog_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantScope.ProtoReflect.Descriptor instead.
+func (*TenantScope) Descriptor() ([]byte, []int) {
+	return file_weir_v1_catalog_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *TenantScope) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *TenantScope) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *TenantScope) GetCeilings() *TenantCeilings {
+	if x != nil {
+		return x.Ceilings
+	}
+	return nil
+}
+
 // TenantLimits are rates and concurrency; 0 = no limit, except concurrency, which is mandatory.
 type TenantLimits struct {
 	state                 protoimpl.MessageState `protogen:"open.v1"`
@@ -543,7 +784,7 @@ type TenantLimits struct {
 
 func (x *TenantLimits) Reset() {
 	*x = TenantLimits{}
-	mi := &file_weir_v1_catalog_proto_msgTypes[5]
+	mi := &file_weir_v1_catalog_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -555,7 +796,7 @@ func (x *TenantLimits) String() string {
 func (*TenantLimits) ProtoMessage() {}
 
 func (x *TenantLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_v1_catalog_proto_msgTypes[5]
+	mi := &file_weir_v1_catalog_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -568,7 +809,7 @@ func (x *TenantLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantLimits.ProtoReflect.Descriptor instead.
 func (*TenantLimits) Descriptor() ([]byte, []int) {
-	return file_weir_v1_catalog_proto_rawDescGZIP(), []int{5}
+	return file_weir_v1_catalog_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TenantLimits) GetRequestsPerMinute() int64 {
@@ -618,7 +859,7 @@ type TenantCeilings struct {
 
 func (x *TenantCeilings) Reset() {
 	*x = TenantCeilings{}
-	mi := &file_weir_v1_catalog_proto_msgTypes[6]
+	mi := &file_weir_v1_catalog_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -630,7 +871,7 @@ func (x *TenantCeilings) String() string {
 func (*TenantCeilings) ProtoMessage() {}
 
 func (x *TenantCeilings) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_v1_catalog_proto_msgTypes[6]
+	mi := &file_weir_v1_catalog_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -643,7 +884,7 @@ func (x *TenantCeilings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantCeilings.ProtoReflect.Descriptor instead.
 func (*TenantCeilings) Descriptor() ([]byte, []int) {
-	return file_weir_v1_catalog_proto_rawDescGZIP(), []int{6}
+	return file_weir_v1_catalog_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TenantCeilings) GetMinuteUsd() string {
@@ -679,7 +920,7 @@ type ExecutionLimits struct {
 
 func (x *ExecutionLimits) Reset() {
 	*x = ExecutionLimits{}
-	mi := &file_weir_v1_catalog_proto_msgTypes[7]
+	mi := &file_weir_v1_catalog_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -691,7 +932,7 @@ func (x *ExecutionLimits) String() string {
 func (*ExecutionLimits) ProtoMessage() {}
 
 func (x *ExecutionLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_v1_catalog_proto_msgTypes[7]
+	mi := &file_weir_v1_catalog_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -704,7 +945,7 @@ func (x *ExecutionLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutionLimits.ProtoReflect.Descriptor instead.
 func (*ExecutionLimits) Descriptor() ([]byte, []int) {
-	return file_weir_v1_catalog_proto_rawDescGZIP(), []int{7}
+	return file_weir_v1_catalog_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExecutionLimits) GetMaxCostUsd() string {
@@ -745,7 +986,7 @@ type ApiKey struct {
 
 func (x *ApiKey) Reset() {
 	*x = ApiKey{}
-	mi := &file_weir_v1_catalog_proto_msgTypes[8]
+	mi := &file_weir_v1_catalog_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -757,7 +998,7 @@ func (x *ApiKey) String() string {
 func (*ApiKey) ProtoMessage() {}
 
 func (x *ApiKey) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_v1_catalog_proto_msgTypes[8]
+	mi := &file_weir_v1_catalog_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -770,7 +1011,7 @@ func (x *ApiKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiKey.ProtoReflect.Descriptor instead.
 func (*ApiKey) Descriptor() ([]byte, []int) {
-	return file_weir_v1_catalog_proto_rawDescGZIP(), []int{8}
+	return file_weir_v1_catalog_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ApiKey) GetKeyId() string {
@@ -852,7 +1093,7 @@ const file_weir_v1_catalog_proto_rawDesc = "" +
 	"usdPerUnit\"`\n" +
 	"\rTenantHistory\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x122\n" +
-	"\bversions\x18\x02 \x03(\v2\x16.weir.v1.TenantVersionR\bversions\"\xce\x04\n" +
+	"\bversions\x18\x02 \x03(\v2\x16.weir.v1.TenantVersionR\bversions\"\xac\x05\n" +
 	"\rTenantVersion\x12A\n" +
 	"\x0eeffective_from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\reffectiveFrom\x12=\n" +
 	"\fpublished_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vpublishedAt\x12\x18\n" +
@@ -871,7 +1112,33 @@ const file_weir_v1_catalog_proto_rawDesc = "" +
 	"\x0eladder_percent\x18\x0e \x03(\x05R\rladderPercent\x12\x1e\n" +
 	"\n" +
 	"identities\x18\x0f \x03(\tR\n" +
-	"identities\"\xf9\x01\n" +
+	"identities\x12.\n" +
+	"\x06ladder\x18\x10 \x01(\v2\x16.weir.v1.LadderActionsR\x06ladder\x12,\n" +
+	"\x06scopes\x18\x11 \x03(\v2\x14.weir.v1.TenantScopeR\x06scopes\"\x94\x03\n" +
+	"\rLadderActions\x12-\n" +
+	"\x12semantic_threshold\x18\x01 \x01(\tR\x11semanticThreshold\x12M\n" +
+	"\rsaving_models\x18\x02 \x03(\v2(.weir.v1.LadderActions.SavingModelsEntryR\fsavingModels\x12\x1f\n" +
+	"\vupgrade_url\x18\x03 \x01(\tR\n" +
+	"upgradeUrl\x12\x1a\n" +
+	"\blanguage\x18\x04 \x01(\tR\blanguage\x127\n" +
+	"\x05texts\x18\x05 \x03(\v2!.weir.v1.LadderActions.TextsEntryR\x05texts\x1a?\n" +
+	"\x11SavingModelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aN\n" +
+	"\n" +
+	"TextsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12*\n" +
+	"\x05value\x18\x02 \x01(\v2\x14.weir.v1.LadderTextsR\x05value:\x028\x01\"\x86\x01\n" +
+	"\vLadderTexts\x12\x16\n" +
+	"\x06normal\x18\x01 \x01(\tR\x06normal\x12\x18\n" +
+	"\acaching\x18\x02 \x01(\tR\acaching\x12\x16\n" +
+	"\x06saving\x18\x03 \x01(\tR\x06saving\x12\x1b\n" +
+	"\tread_only\x18\x04 \x01(\tR\breadOnly\x12\x10\n" +
+	"\x03cut\x18\x05 \x01(\tR\x03cut\"f\n" +
+	"\vTenantScope\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x123\n" +
+	"\bceilings\x18\x03 \x01(\v2\x17.weir.v1.TenantCeilingsR\bceilings\"\xf9\x01\n" +
 	"\fTenantLimits\x12.\n" +
 	"\x13requests_per_minute\x18\x01 \x01(\x03R\x11requestsPerMinute\x125\n" +
 	"\x17input_tokens_per_minute\x18\x02 \x01(\x03R\x14inputTokensPerMinute\x127\n" +
@@ -912,39 +1179,50 @@ func file_weir_v1_catalog_proto_rawDescGZIP() []byte {
 	return file_weir_v1_catalog_proto_rawDescData
 }
 
-var file_weir_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_weir_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_weir_v1_catalog_proto_goTypes = []any{
 	(*PriceHistory)(nil),          // 0: weir.v1.PriceHistory
 	(*PriceVersion)(nil),          // 1: weir.v1.PriceVersion
 	(*PriceRate)(nil),             // 2: weir.v1.PriceRate
 	(*TenantHistory)(nil),         // 3: weir.v1.TenantHistory
 	(*TenantVersion)(nil),         // 4: weir.v1.TenantVersion
-	(*TenantLimits)(nil),          // 5: weir.v1.TenantLimits
-	(*TenantCeilings)(nil),        // 6: weir.v1.TenantCeilings
-	(*ExecutionLimits)(nil),       // 7: weir.v1.ExecutionLimits
-	(*ApiKey)(nil),                // 8: weir.v1.ApiKey
-	nil,                           // 9: weir.v1.PriceVersion.MultipliersEntry
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*LadderActions)(nil),         // 5: weir.v1.LadderActions
+	(*LadderTexts)(nil),           // 6: weir.v1.LadderTexts
+	(*TenantScope)(nil),           // 7: weir.v1.TenantScope
+	(*TenantLimits)(nil),          // 8: weir.v1.TenantLimits
+	(*TenantCeilings)(nil),        // 9: weir.v1.TenantCeilings
+	(*ExecutionLimits)(nil),       // 10: weir.v1.ExecutionLimits
+	(*ApiKey)(nil),                // 11: weir.v1.ApiKey
+	nil,                           // 12: weir.v1.PriceVersion.MultipliersEntry
+	nil,                           // 13: weir.v1.LadderActions.SavingModelsEntry
+	nil,                           // 14: weir.v1.LadderActions.TextsEntry
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
 }
 var file_weir_v1_catalog_proto_depIdxs = []int32{
 	1,  // 0: weir.v1.PriceHistory.versions:type_name -> weir.v1.PriceVersion
-	10, // 1: weir.v1.PriceVersion.effective_from:type_name -> google.protobuf.Timestamp
-	10, // 2: weir.v1.PriceVersion.published_at:type_name -> google.protobuf.Timestamp
+	15, // 1: weir.v1.PriceVersion.effective_from:type_name -> google.protobuf.Timestamp
+	15, // 2: weir.v1.PriceVersion.published_at:type_name -> google.protobuf.Timestamp
 	2,  // 3: weir.v1.PriceVersion.rates:type_name -> weir.v1.PriceRate
-	9,  // 4: weir.v1.PriceVersion.multipliers:type_name -> weir.v1.PriceVersion.MultipliersEntry
+	12, // 4: weir.v1.PriceVersion.multipliers:type_name -> weir.v1.PriceVersion.MultipliersEntry
 	4,  // 5: weir.v1.TenantHistory.versions:type_name -> weir.v1.TenantVersion
-	10, // 6: weir.v1.TenantVersion.effective_from:type_name -> google.protobuf.Timestamp
-	10, // 7: weir.v1.TenantVersion.published_at:type_name -> google.protobuf.Timestamp
-	5,  // 8: weir.v1.TenantVersion.limits:type_name -> weir.v1.TenantLimits
-	6,  // 9: weir.v1.TenantVersion.ceilings:type_name -> weir.v1.TenantCeilings
-	7,  // 10: weir.v1.TenantVersion.execution:type_name -> weir.v1.ExecutionLimits
-	10, // 11: weir.v1.ApiKey.created_at:type_name -> google.protobuf.Timestamp
-	10, // 12: weir.v1.ApiKey.revoked_at:type_name -> google.protobuf.Timestamp
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	15, // 6: weir.v1.TenantVersion.effective_from:type_name -> google.protobuf.Timestamp
+	15, // 7: weir.v1.TenantVersion.published_at:type_name -> google.protobuf.Timestamp
+	8,  // 8: weir.v1.TenantVersion.limits:type_name -> weir.v1.TenantLimits
+	9,  // 9: weir.v1.TenantVersion.ceilings:type_name -> weir.v1.TenantCeilings
+	10, // 10: weir.v1.TenantVersion.execution:type_name -> weir.v1.ExecutionLimits
+	5,  // 11: weir.v1.TenantVersion.ladder:type_name -> weir.v1.LadderActions
+	7,  // 12: weir.v1.TenantVersion.scopes:type_name -> weir.v1.TenantScope
+	13, // 13: weir.v1.LadderActions.saving_models:type_name -> weir.v1.LadderActions.SavingModelsEntry
+	14, // 14: weir.v1.LadderActions.texts:type_name -> weir.v1.LadderActions.TextsEntry
+	9,  // 15: weir.v1.TenantScope.ceilings:type_name -> weir.v1.TenantCeilings
+	15, // 16: weir.v1.ApiKey.created_at:type_name -> google.protobuf.Timestamp
+	15, // 17: weir.v1.ApiKey.revoked_at:type_name -> google.protobuf.Timestamp
+	6,  // 18: weir.v1.LadderActions.TextsEntry.value:type_name -> weir.v1.LadderTexts
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_weir_v1_catalog_proto_init() }
@@ -958,7 +1236,7 @@ func file_weir_v1_catalog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_v1_catalog_proto_rawDesc), len(file_weir_v1_catalog_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -24,7 +24,63 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Decision (admission.decisions.v1) is one refusal, rung change or trip. Key: tenant_id.
+// DecisionKind is what happened.
+type DecisionKind int32
+
+const (
+	// A refusal, as before this field existed.
+	DecisionKind_DECISION_KIND_UNSPECIFIED DecisionKind = 0
+	DecisionKind_DECISION_KIND_REFUSED     DecisionKind = 1
+	// The tenant stands on another rung than at its last reservation.
+	DecisionKind_DECISION_KIND_RUNG_CHANGED DecisionKind = 2
+	// A sample of what was admitted.
+	DecisionKind_DECISION_KIND_ADMITTED DecisionKind = 3
+)
+
+// Enum value maps for DecisionKind.
+var (
+	DecisionKind_name = map[int32]string{
+		0: "DECISION_KIND_UNSPECIFIED",
+		1: "DECISION_KIND_REFUSED",
+		2: "DECISION_KIND_RUNG_CHANGED",
+		3: "DECISION_KIND_ADMITTED",
+	}
+	DecisionKind_value = map[string]int32{
+		"DECISION_KIND_UNSPECIFIED":  0,
+		"DECISION_KIND_REFUSED":      1,
+		"DECISION_KIND_RUNG_CHANGED": 2,
+		"DECISION_KIND_ADMITTED":     3,
+	}
+)
+
+func (x DecisionKind) Enum() *DecisionKind {
+	p := new(DecisionKind)
+	*p = x
+	return p
+}
+
+func (x DecisionKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DecisionKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_weir_v1_control_proto_enumTypes[0].Descriptor()
+}
+
+func (DecisionKind) Type() protoreflect.EnumType {
+	return &file_weir_v1_control_proto_enumTypes[0]
+}
+
+func (x DecisionKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DecisionKind.Descriptor instead.
+func (DecisionKind) EnumDescriptor() ([]byte, []int) {
+	return file_weir_v1_control_proto_rawDescGZIP(), []int{0}
+}
+
+// Decision (admission.decisions.v1) is one refusal, rung change, trip or sampled admission. Key: tenant_id.
 type Decision struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	TenantId        string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
@@ -38,7 +94,18 @@ type Decision struct {
 	Rung      int32                  `protobuf:"varint,7,opt,name=rung,proto3" json:"rung,omitempty"`
 	DecidedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
 	// A refusal of an execution for its budget, calls or depth: the breaker trips on it.
-	Trip          bool `protobuf:"varint,9,opt,name=trip,proto3" json:"trip,omitempty"`
+	Trip bool         `protobuf:"varint,9,opt,name=trip,proto3" json:"trip,omitempty"`
+	Kind DecisionKind `protobuf:"varint,10,opt,name=kind,proto3,enum=weir.v1.DecisionKind" json:"kind,omitempty"`
+	// RUNG_CHANGED: the rung before.
+	PreviousRung int32 `protobuf:"varint,11,opt,name=previous_rung,json=previousRung,proto3" json:"previous_rung,omitempty"`
+	// When the window that refused frees up.
+	ResetsAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=resets_at,json=resetsAt,proto3" json:"resets_at,omitempty"`
+	// Billing is to be told: the month's ceiling is used up.
+	NotifyBilling bool `protobuf:"varint,13,opt,name=notify_billing,json=notifyBilling,proto3" json:"notify_billing,omitempty"`
+	// Names the decision: the same decision published twice has the same id.
+	Id string `protobuf:"bytes,14,opt,name=id,proto3" json:"id,omitempty"`
+	// How many admissions a sampled one stands for; 0 = not sampled.
+	SampleWeight  int64 `protobuf:"varint,15,opt,name=sample_weight,json=sampleWeight,proto3" json:"sample_weight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -134,6 +201,48 @@ func (x *Decision) GetTrip() bool {
 		return x.Trip
 	}
 	return false
+}
+
+func (x *Decision) GetKind() DecisionKind {
+	if x != nil {
+		return x.Kind
+	}
+	return DecisionKind_DECISION_KIND_UNSPECIFIED
+}
+
+func (x *Decision) GetPreviousRung() int32 {
+	if x != nil {
+		return x.PreviousRung
+	}
+	return 0
+}
+
+func (x *Decision) GetResetsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ResetsAt
+	}
+	return nil
+}
+
+func (x *Decision) GetNotifyBilling() bool {
+	if x != nil {
+		return x.NotifyBilling
+	}
+	return false
+}
+
+func (x *Decision) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Decision) GetSampleWeight() int64 {
+	if x != nil {
+		return x.SampleWeight
+	}
+	return 0
 }
 
 // Revocation (executions.revoked.v1) ends a root execution and all its descendants. Key: tenant + root.
@@ -377,7 +486,7 @@ var File_weir_v1_control_proto protoreflect.FileDescriptor
 
 const file_weir_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x15weir/v1/control.proto\x12\aweir.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa2\x02\n" +
+	"\x15weir/v1/control.proto\x12\aweir.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x87\x04\n" +
 	"\bDecision\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12%\n" +
 	"\x0ereservation_id\x18\x02 \x01(\tR\rreservationId\x12*\n" +
@@ -388,7 +497,14 @@ const file_weir_v1_control_proto_rawDesc = "" +
 	"\x04rung\x18\a \x01(\x05R\x04rung\x129\n" +
 	"\n" +
 	"decided_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tdecidedAt\x12\x12\n" +
-	"\x04trip\x18\t \x01(\bR\x04trip\"\xe2\x01\n" +
+	"\x04trip\x18\t \x01(\bR\x04trip\x12)\n" +
+	"\x04kind\x18\n" +
+	" \x01(\x0e2\x15.weir.v1.DecisionKindR\x04kind\x12#\n" +
+	"\rprevious_rung\x18\v \x01(\x05R\fpreviousRung\x127\n" +
+	"\tresets_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\bresetsAt\x12%\n" +
+	"\x0enotify_billing\x18\r \x01(\bR\rnotifyBilling\x12\x0e\n" +
+	"\x02id\x18\x0e \x01(\tR\x02id\x12#\n" +
+	"\rsample_weight\x18\x0f \x01(\x03R\fsampleWeight\"\xe2\x01\n" +
 	"\n" +
 	"Revocation\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12*\n" +
@@ -412,7 +528,12 @@ const file_weir_v1_control_proto_rawDesc = "" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\x12\x0e\n" +
 	"\x02on\x18\x02 \x01(\bR\x02on\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
-	"\aversion\x18\x04 \x01(\x03R\aversionB4Z2github.com/weir-project/weir/pkg/gen/weirv1;weirv1b\x06proto3"
+	"\aversion\x18\x04 \x01(\x03R\aversion*\x84\x01\n" +
+	"\fDecisionKind\x12\x1d\n" +
+	"\x19DECISION_KIND_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15DECISION_KIND_REFUSED\x10\x01\x12\x1e\n" +
+	"\x1aDECISION_KIND_RUNG_CHANGED\x10\x02\x12\x1a\n" +
+	"\x16DECISION_KIND_ADMITTED\x10\x03B4Z2github.com/weir-project/weir/pkg/gen/weirv1;weirv1b\x06proto3"
 
 var (
 	file_weir_v1_control_proto_rawDescOnce sync.Once
@@ -426,24 +547,28 @@ func file_weir_v1_control_proto_rawDescGZIP() []byte {
 	return file_weir_v1_control_proto_rawDescData
 }
 
+var file_weir_v1_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_weir_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_weir_v1_control_proto_goTypes = []any{
-	(*Decision)(nil),              // 0: weir.v1.Decision
-	(*Revocation)(nil),            // 1: weir.v1.Revocation
-	(*SigningKey)(nil),            // 2: weir.v1.SigningKey
-	(*KillSwitch)(nil),            // 3: weir.v1.KillSwitch
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(DecisionKind)(0),             // 0: weir.v1.DecisionKind
+	(*Decision)(nil),              // 1: weir.v1.Decision
+	(*Revocation)(nil),            // 2: weir.v1.Revocation
+	(*SigningKey)(nil),            // 3: weir.v1.SigningKey
+	(*KillSwitch)(nil),            // 4: weir.v1.KillSwitch
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
 }
 var file_weir_v1_control_proto_depIdxs = []int32{
-	4, // 0: weir.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
-	4, // 1: weir.v1.Revocation.revoked_at:type_name -> google.protobuf.Timestamp
-	4, // 2: weir.v1.SigningKey.not_before:type_name -> google.protobuf.Timestamp
-	4, // 3: weir.v1.SigningKey.not_after:type_name -> google.protobuf.Timestamp
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	5, // 0: weir.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
+	0, // 1: weir.v1.Decision.kind:type_name -> weir.v1.DecisionKind
+	5, // 2: weir.v1.Decision.resets_at:type_name -> google.protobuf.Timestamp
+	5, // 3: weir.v1.Revocation.revoked_at:type_name -> google.protobuf.Timestamp
+	5, // 4: weir.v1.SigningKey.not_before:type_name -> google.protobuf.Timestamp
+	5, // 5: weir.v1.SigningKey.not_after:type_name -> google.protobuf.Timestamp
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_weir_v1_control_proto_init() }
@@ -456,13 +581,14 @@ func file_weir_v1_control_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_v1_control_proto_rawDesc), len(file_weir_v1_control_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_weir_v1_control_proto_goTypes,
 		DependencyIndexes: file_weir_v1_control_proto_depIdxs,
+		EnumInfos:         file_weir_v1_control_proto_enumTypes,
 		MessageInfos:      file_weir_v1_control_proto_msgTypes,
 	}.Build()
 	File_weir_v1_control_proto = out.File

@@ -41,6 +41,9 @@ const (
 	EntryKind_ENTRY_KIND_CIRCUIT_BREAKER_TERMINATION EntryKind = 5
 	// A manual or closing adjustment.
 	EntryKind_ENTRY_KIND_ADJUSTMENT EntryKind = 6
+	// No money and no tenant: where an epoch of Redis begins in this partition (design.md 4.4). Only id, kind, marker,
+	// recorded_at and the source position are set.
+	EntryKind_ENTRY_KIND_EPOCH_MARKER EntryKind = 7
 )
 
 // Enum value maps for EntryKind.
@@ -53,6 +56,7 @@ var (
 		4: "ENTRY_KIND_UNSETTLED",
 		5: "ENTRY_KIND_CIRCUIT_BREAKER_TERMINATION",
 		6: "ENTRY_KIND_ADJUSTMENT",
+		7: "ENTRY_KIND_EPOCH_MARKER",
 	}
 	EntryKind_value = map[string]int32{
 		"ENTRY_KIND_UNSPECIFIED":                 0,
@@ -62,6 +66,7 @@ var (
 		"ENTRY_KIND_UNSETTLED":                   4,
 		"ENTRY_KIND_CIRCUIT_BREAKER_TERMINATION": 5,
 		"ENTRY_KIND_ADJUSTMENT":                  6,
+		"ENTRY_KIND_EPOCH_MARKER":                7,
 	}
 )
 
@@ -90,6 +95,58 @@ func (x EntryKind) Number() protoreflect.EnumNumber {
 // Deprecated: Use EntryKind.Descriptor instead.
 func (EntryKind) EnumDescriptor() ([]byte, []int) {
 	return file_weir_v1_ledger_proto_rawDescGZIP(), []int{0}
+}
+
+// EpochPhase is which point of a recovery a marker is.
+type EpochPhase int32
+
+const (
+	EpochPhase_EPOCH_PHASE_UNSPECIFIED EpochPhase = 0
+	// The epoch was raised: everything before the marker belongs to the base.
+	EpochPhase_EPOCH_PHASE_RAISED EpochPhase = 1
+	// The longest lease was waited out: what precedes the marker is applied before anything is admitted.
+	EpochPhase_EPOCH_PHASE_BARRIER EpochPhase = 2
+)
+
+// Enum value maps for EpochPhase.
+var (
+	EpochPhase_name = map[int32]string{
+		0: "EPOCH_PHASE_UNSPECIFIED",
+		1: "EPOCH_PHASE_RAISED",
+		2: "EPOCH_PHASE_BARRIER",
+	}
+	EpochPhase_value = map[string]int32{
+		"EPOCH_PHASE_UNSPECIFIED": 0,
+		"EPOCH_PHASE_RAISED":      1,
+		"EPOCH_PHASE_BARRIER":     2,
+	}
+)
+
+func (x EpochPhase) Enum() *EpochPhase {
+	p := new(EpochPhase)
+	*p = x
+	return p
+}
+
+func (x EpochPhase) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (EpochPhase) Descriptor() protoreflect.EnumDescriptor {
+	return file_weir_v1_ledger_proto_enumTypes[1].Descriptor()
+}
+
+func (EpochPhase) Type() protoreflect.EnumType {
+	return &file_weir_v1_ledger_proto_enumTypes[1]
+}
+
+func (x EpochPhase) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use EpochPhase.Descriptor instead.
+func (EpochPhase) EnumDescriptor() ([]byte, []int) {
+	return file_weir_v1_ledger_proto_rawDescGZIP(), []int{1}
 }
 
 // CallStatus is how the call ended, as its caller reported it.
@@ -129,11 +186,11 @@ func (x CallStatus) String() string {
 }
 
 func (CallStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_weir_v1_ledger_proto_enumTypes[1].Descriptor()
+	return file_weir_v1_ledger_proto_enumTypes[2].Descriptor()
 }
 
 func (CallStatus) Type() protoreflect.EnumType {
-	return &file_weir_v1_ledger_proto_enumTypes[1]
+	return &file_weir_v1_ledger_proto_enumTypes[2]
 }
 
 func (x CallStatus) Number() protoreflect.EnumNumber {
@@ -142,7 +199,7 @@ func (x CallStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CallStatus.Descriptor instead.
 func (CallStatus) EnumDescriptor() ([]byte, []int) {
-	return file_weir_v1_ledger_proto_rawDescGZIP(), []int{1}
+	return file_weir_v1_ledger_proto_rawDescGZIP(), []int{2}
 }
 
 // OwnMode says who adds an own amount to Redis, so that exactly one party does (ADR 0001).
@@ -182,11 +239,11 @@ func (x OwnMode) String() string {
 }
 
 func (OwnMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_weir_v1_ledger_proto_enumTypes[2].Descriptor()
+	return file_weir_v1_ledger_proto_enumTypes[3].Descriptor()
 }
 
 func (OwnMode) Type() protoreflect.EnumType {
-	return &file_weir_v1_ledger_proto_enumTypes[2]
+	return &file_weir_v1_ledger_proto_enumTypes[3]
 }
 
 func (x OwnMode) Number() protoreflect.EnumNumber {
@@ -195,7 +252,113 @@ func (x OwnMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use OwnMode.Descriptor instead.
 func (OwnMode) EnumDescriptor() ([]byte, []int) {
-	return file_weir_v1_ledger_proto_rawDescGZIP(), []int{2}
+	return file_weir_v1_ledger_proto_rawDescGZIP(), []int{3}
+}
+
+// EpochMarker is what an ENTRY_KIND_EPOCH_MARKER says, the same in each partition.
+type EpochMarker struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         int64                  `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Phase         EpochPhase             `protobuf:"varint,2,opt,name=phase,proto3,enum=weir.v1.EpochPhase" json:"phase,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EpochMarker) Reset() {
+	*x = EpochMarker{}
+	mi := &file_weir_v1_ledger_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EpochMarker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EpochMarker) ProtoMessage() {}
+
+func (x *EpochMarker) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_v1_ledger_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EpochMarker.ProtoReflect.Descriptor instead.
+func (*EpochMarker) Descriptor() ([]byte, []int) {
+	return file_weir_v1_ledger_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *EpochMarker) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *EpochMarker) GetPhase() EpochPhase {
+	if x != nil {
+		return x.Phase
+	}
+	return EpochPhase_EPOCH_PHASE_UNSPECIFIED
+}
+
+// ScopeKey is one sub-scope of a tenant with ceilings of its own, in which an entry counts too.
+type ScopeKey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          ScopeKind              `protobuf:"varint,1,opt,name=kind,proto3,enum=weir.v1.ScopeKind" json:"kind,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScopeKey) Reset() {
+	*x = ScopeKey{}
+	mi := &file_weir_v1_ledger_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScopeKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScopeKey) ProtoMessage() {}
+
+func (x *ScopeKey) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_v1_ledger_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScopeKey.ProtoReflect.Descriptor instead.
+func (*ScopeKey) Descriptor() ([]byte, []int) {
+	return file_weir_v1_ledger_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ScopeKey) GetKind() ScopeKind {
+	if x != nil {
+		return x.Kind
+	}
+	return ScopeKind_SCOPE_KIND_UNSPECIFIED
+}
+
+func (x *ScopeKey) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
 }
 
 // MeterLine is one disjoint meter of one entry. raw_cost_usd = quantity x rate x factor, half-even at 18 digits.
@@ -215,7 +378,7 @@ type MeterLine struct {
 
 func (x *MeterLine) Reset() {
 	*x = MeterLine{}
-	mi := &file_weir_v1_ledger_proto_msgTypes[0]
+	mi := &file_weir_v1_ledger_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -227,7 +390,7 @@ func (x *MeterLine) String() string {
 func (*MeterLine) ProtoMessage() {}
 
 func (x *MeterLine) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_v1_ledger_proto_msgTypes[0]
+	mi := &file_weir_v1_ledger_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -240,7 +403,7 @@ func (x *MeterLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MeterLine.ProtoReflect.Descriptor instead.
 func (*MeterLine) Descriptor() ([]byte, []int) {
-	return file_weir_v1_ledger_proto_rawDescGZIP(), []int{0}
+	return file_weir_v1_ledger_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *MeterLine) GetMeter() string {
@@ -294,7 +457,7 @@ type Lineage struct {
 
 func (x *Lineage) Reset() {
 	*x = Lineage{}
-	mi := &file_weir_v1_ledger_proto_msgTypes[1]
+	mi := &file_weir_v1_ledger_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -306,7 +469,7 @@ func (x *Lineage) String() string {
 func (*Lineage) ProtoMessage() {}
 
 func (x *Lineage) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_v1_ledger_proto_msgTypes[1]
+	mi := &file_weir_v1_ledger_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -319,7 +482,7 @@ func (x *Lineage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lineage.ProtoReflect.Descriptor instead.
 func (*Lineage) Descriptor() ([]byte, []int) {
-	return file_weir_v1_ledger_proto_rawDescGZIP(), []int{1}
+	return file_weir_v1_ledger_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Lineage) GetRootExecutionId() string {
@@ -386,7 +549,7 @@ type WindowKeys struct {
 
 func (x *WindowKeys) Reset() {
 	*x = WindowKeys{}
-	mi := &file_weir_v1_ledger_proto_msgTypes[2]
+	mi := &file_weir_v1_ledger_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -398,7 +561,7 @@ func (x *WindowKeys) String() string {
 func (*WindowKeys) ProtoMessage() {}
 
 func (x *WindowKeys) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_v1_ledger_proto_msgTypes[2]
+	mi := &file_weir_v1_ledger_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -411,7 +574,7 @@ func (x *WindowKeys) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowKeys.ProtoReflect.Descriptor instead.
 func (*WindowKeys) Descriptor() ([]byte, []int) {
-	return file_weir_v1_ledger_proto_rawDescGZIP(), []int{2}
+	return file_weir_v1_ledger_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *WindowKeys) GetMinute() int64 {
@@ -496,14 +659,20 @@ type LedgerEntry struct {
 	RawUsage          []byte `protobuf:"bytes,36,opt,name=raw_usage,json=rawUsage,proto3" json:"raw_usage,omitempty"`
 	NormaliserVersion string `protobuf:"bytes,37,opt,name=normaliser_version,json=normaliserVersion,proto3" json:"normaliser_version,omitempty"`
 	// Nano-dollars that the reservation held before this entry (0 = no reservation).
-	HeldNanos     int64 `protobuf:"varint,38,opt,name=held_nanos,json=heldNanos,proto3" json:"held_nanos,omitempty"`
+	HeldNanos int64 `protobuf:"varint,38,opt,name=held_nanos,json=heldNanos,proto3" json:"held_nanos,omitempty"`
+	// Of an ENTRY_KIND_EPOCH_MARKER.
+	Marker *EpochMarker `protobuf:"bytes,39,opt,name=marker,proto3" json:"marker,omitempty"`
+	// The sub-scopes that the tenant's contract had ceilings for at event_time; the entry counts in each of them.
+	Scopes []*ScopeKey `protobuf:"bytes,40,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	// API key that reserved; empty where none did.
+	ApiKeyId      string `protobuf:"bytes,41,opt,name=api_key_id,json=apiKeyId,proto3" json:"api_key_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_weir_v1_ledger_proto_msgTypes[3]
+	mi := &file_weir_v1_ledger_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -515,7 +684,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_v1_ledger_proto_msgTypes[3]
+	mi := &file_weir_v1_ledger_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -528,7 +697,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_weir_v1_ledger_proto_rawDescGZIP(), []int{3}
+	return file_weir_v1_ledger_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -797,11 +966,38 @@ func (x *LedgerEntry) GetHeldNanos() int64 {
 	return 0
 }
 
+func (x *LedgerEntry) GetMarker() *EpochMarker {
+	if x != nil {
+		return x.Marker
+	}
+	return nil
+}
+
+func (x *LedgerEntry) GetScopes() []*ScopeKey {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *LedgerEntry) GetApiKeyId() string {
+	if x != nil {
+		return x.ApiKeyId
+	}
+	return ""
+}
+
 var File_weir_v1_ledger_proto protoreflect.FileDescriptor
 
 const file_weir_v1_ledger_proto_rawDesc = "" +
 	"\n" +
-	"\x14weir/v1/ledger.proto\x12\aweir.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa2\x01\n" +
+	"\x14weir/v1/ledger.proto\x12\aweir.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14weir/v1/window.proto\"N\n" +
+	"\vEpochMarker\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12)\n" +
+	"\x05phase\x18\x02 \x01(\x0e2\x13.weir.v1.EpochPhaseR\x05phase\"B\n" +
+	"\bScopeKey\x12&\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x12.weir.v1.ScopeKindR\x04kind\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"\xa2\x01\n" +
 	"\tMeterLine\x12\x14\n" +
 	"\x05meter\x18\x01 \x01(\tR\x05meter\x12\x1a\n" +
 	"\bquantity\x18\x02 \x01(\tR\bquantity\x12\x19\n" +
@@ -823,7 +1019,7 @@ const file_weir_v1_ledger_proto_rawDesc = "" +
 	"\x06minute\x18\x01 \x01(\x03R\x06minute\x12\x12\n" +
 	"\x04hour\x18\x02 \x01(\x03R\x04hour\x12\x10\n" +
 	"\x03day\x18\x03 \x01(\x05R\x03day\x12\x14\n" +
-	"\x05month\x18\x04 \x01(\x05R\x05month\"\xa9\v\n" +
+	"\x05month\x18\x04 \x01(\x05R\x05month\"\xa0\f\n" +
 	"\vLedgerEntry\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12&\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x12.weir.v1.EntryKindR\x04kind\x12\x1b\n" +
@@ -871,9 +1067,13 @@ const file_weir_v1_ledger_proto_rawDesc = "" +
 	"\traw_usage\x18$ \x01(\fR\brawUsage\x12-\n" +
 	"\x12normaliser_version\x18% \x01(\tR\x11normaliserVersion\x12\x1d\n" +
 	"\n" +
-	"held_nanos\x18& \x01(\x03R\theldNanosB\x0f\n" +
+	"held_nanos\x18& \x01(\x03R\theldNanos\x12,\n" +
+	"\x06marker\x18' \x01(\v2\x14.weir.v1.EpochMarkerR\x06marker\x12)\n" +
+	"\x06scopes\x18( \x03(\v2\x11.weir.v1.ScopeKeyR\x06scopes\x12\x1c\n" +
+	"\n" +
+	"api_key_id\x18) \x01(\tR\bapiKeyIdB\x0f\n" +
 	"\r_raw_cost_usdB\x12\n" +
-	"\x10_billed_cost_usd*\xd2\x01\n" +
+	"\x10_billed_cost_usd*\xef\x01\n" +
 	"\tEntryKind\x12\x1a\n" +
 	"\x16ENTRY_KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10ENTRY_KIND_USAGE\x10\x01\x12\x19\n" +
@@ -881,7 +1081,13 @@ const file_weir_v1_ledger_proto_rawDesc = "" +
 	"\x13ENTRY_KIND_REVERSAL\x10\x03\x12\x18\n" +
 	"\x14ENTRY_KIND_UNSETTLED\x10\x04\x12*\n" +
 	"&ENTRY_KIND_CIRCUIT_BREAKER_TERMINATION\x10\x05\x12\x19\n" +
-	"\x15ENTRY_KIND_ADJUSTMENT\x10\x06*s\n" +
+	"\x15ENTRY_KIND_ADJUSTMENT\x10\x06\x12\x1b\n" +
+	"\x17ENTRY_KIND_EPOCH_MARKER\x10\a*Z\n" +
+	"\n" +
+	"EpochPhase\x12\x1b\n" +
+	"\x17EPOCH_PHASE_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12EPOCH_PHASE_RAISED\x10\x01\x12\x17\n" +
+	"\x13EPOCH_PHASE_BARRIER\x10\x02*s\n" +
 	"\n" +
 	"CallStatus\x12\x1b\n" +
 	"\x17CALL_STATUS_UNSPECIFIED\x10\x00\x12\x17\n" +
@@ -905,33 +1111,41 @@ func file_weir_v1_ledger_proto_rawDescGZIP() []byte {
 	return file_weir_v1_ledger_proto_rawDescData
 }
 
-var file_weir_v1_ledger_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_weir_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_weir_v1_ledger_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_weir_v1_ledger_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_weir_v1_ledger_proto_goTypes = []any{
 	(EntryKind)(0),                // 0: weir.v1.EntryKind
-	(CallStatus)(0),               // 1: weir.v1.CallStatus
-	(OwnMode)(0),                  // 2: weir.v1.OwnMode
-	(*MeterLine)(nil),             // 3: weir.v1.MeterLine
-	(*Lineage)(nil),               // 4: weir.v1.Lineage
-	(*WindowKeys)(nil),            // 5: weir.v1.WindowKeys
-	(*LedgerEntry)(nil),           // 6: weir.v1.LedgerEntry
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(EpochPhase)(0),               // 1: weir.v1.EpochPhase
+	(CallStatus)(0),               // 2: weir.v1.CallStatus
+	(OwnMode)(0),                  // 3: weir.v1.OwnMode
+	(*EpochMarker)(nil),           // 4: weir.v1.EpochMarker
+	(*ScopeKey)(nil),              // 5: weir.v1.ScopeKey
+	(*MeterLine)(nil),             // 6: weir.v1.MeterLine
+	(*Lineage)(nil),               // 7: weir.v1.Lineage
+	(*WindowKeys)(nil),            // 8: weir.v1.WindowKeys
+	(*LedgerEntry)(nil),           // 9: weir.v1.LedgerEntry
+	(ScopeKind)(0),                // 10: weir.v1.ScopeKind
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
 }
 var file_weir_v1_ledger_proto_depIdxs = []int32{
-	0, // 0: weir.v1.LedgerEntry.kind:type_name -> weir.v1.EntryKind
-	7, // 1: weir.v1.LedgerEntry.event_time:type_name -> google.protobuf.Timestamp
-	7, // 2: weir.v1.LedgerEntry.recorded_at:type_name -> google.protobuf.Timestamp
-	1, // 3: weir.v1.LedgerEntry.status:type_name -> weir.v1.CallStatus
-	3, // 4: weir.v1.LedgerEntry.lines:type_name -> weir.v1.MeterLine
-	4, // 5: weir.v1.LedgerEntry.lineage:type_name -> weir.v1.Lineage
-	5, // 6: weir.v1.LedgerEntry.windows:type_name -> weir.v1.WindowKeys
-	7, // 7: weir.v1.LedgerEntry.reserved_at:type_name -> google.protobuf.Timestamp
-	2, // 8: weir.v1.LedgerEntry.own_mode:type_name -> weir.v1.OwnMode
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	1,  // 0: weir.v1.EpochMarker.phase:type_name -> weir.v1.EpochPhase
+	10, // 1: weir.v1.ScopeKey.kind:type_name -> weir.v1.ScopeKind
+	0,  // 2: weir.v1.LedgerEntry.kind:type_name -> weir.v1.EntryKind
+	11, // 3: weir.v1.LedgerEntry.event_time:type_name -> google.protobuf.Timestamp
+	11, // 4: weir.v1.LedgerEntry.recorded_at:type_name -> google.protobuf.Timestamp
+	2,  // 5: weir.v1.LedgerEntry.status:type_name -> weir.v1.CallStatus
+	6,  // 6: weir.v1.LedgerEntry.lines:type_name -> weir.v1.MeterLine
+	7,  // 7: weir.v1.LedgerEntry.lineage:type_name -> weir.v1.Lineage
+	8,  // 8: weir.v1.LedgerEntry.windows:type_name -> weir.v1.WindowKeys
+	11, // 9: weir.v1.LedgerEntry.reserved_at:type_name -> google.protobuf.Timestamp
+	3,  // 10: weir.v1.LedgerEntry.own_mode:type_name -> weir.v1.OwnMode
+	4,  // 11: weir.v1.LedgerEntry.marker:type_name -> weir.v1.EpochMarker
+	5,  // 12: weir.v1.LedgerEntry.scopes:type_name -> weir.v1.ScopeKey
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_weir_v1_ledger_proto_init() }
@@ -939,14 +1153,15 @@ func file_weir_v1_ledger_proto_init() {
 	if File_weir_v1_ledger_proto != nil {
 		return
 	}
-	file_weir_v1_ledger_proto_msgTypes[3].OneofWrappers = []any{}
+	file_weir_v1_window_proto_init()
+	file_weir_v1_ledger_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_v1_ledger_proto_rawDesc), len(file_weir_v1_ledger_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   4,
+			NumEnums:      4,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -35,6 +35,8 @@ const (
 	WindowKind_WINDOW_KIND_MONTH       WindowKind = 4
 	// From the start of a root execution to its end.
 	WindowKind_WINDOW_KIND_EXECUTION WindowKind = 5
+	// No total: every base total of base_epoch in this partition precedes it. version = the marker's journal offset + 1.
+	WindowKind_WINDOW_KIND_BASE_END WindowKind = 6
 )
 
 // Enum value maps for WindowKind.
@@ -46,6 +48,7 @@ var (
 		3: "WINDOW_KIND_DAY",
 		4: "WINDOW_KIND_MONTH",
 		5: "WINDOW_KIND_EXECUTION",
+		6: "WINDOW_KIND_BASE_END",
 	}
 	WindowKind_value = map[string]int32{
 		"WINDOW_KIND_UNSPECIFIED": 0,
@@ -54,6 +57,7 @@ var (
 		"WINDOW_KIND_DAY":         3,
 		"WINDOW_KIND_MONTH":       4,
 		"WINDOW_KIND_EXECUTION":   5,
+		"WINDOW_KIND_BASE_END":    6,
 	}
 )
 
@@ -91,6 +95,10 @@ const (
 	ScopeKind_SCOPE_KIND_UNSPECIFIED ScopeKind = 0
 	ScopeKind_SCOPE_KIND_TENANT      ScopeKind = 1
 	ScopeKind_SCOPE_KIND_EXECUTION   ScopeKind = 2
+	// Sub-scopes of a tenant that its contract has ceilings for.
+	ScopeKind_SCOPE_KIND_COST_CENTER ScopeKind = 3
+	ScopeKind_SCOPE_KIND_AGENT       ScopeKind = 4
+	ScopeKind_SCOPE_KIND_API_KEY     ScopeKind = 5
 )
 
 // Enum value maps for ScopeKind.
@@ -99,11 +107,17 @@ var (
 		0: "SCOPE_KIND_UNSPECIFIED",
 		1: "SCOPE_KIND_TENANT",
 		2: "SCOPE_KIND_EXECUTION",
+		3: "SCOPE_KIND_COST_CENTER",
+		4: "SCOPE_KIND_AGENT",
+		5: "SCOPE_KIND_API_KEY",
 	}
 	ScopeKind_value = map[string]int32{
 		"SCOPE_KIND_UNSPECIFIED": 0,
 		"SCOPE_KIND_TENANT":      1,
 		"SCOPE_KIND_EXECUTION":   2,
+		"SCOPE_KIND_COST_CENTER": 3,
+		"SCOPE_KIND_AGENT":       4,
+		"SCOPE_KIND_API_KEY":     5,
 	}
 )
 
@@ -139,7 +153,7 @@ type WindowTotal struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	TenantId  string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
 	ScopeKind ScopeKind              `protobuf:"varint,2,opt,name=scope_kind,json=scopeKind,proto3,enum=weir.v1.ScopeKind" json:"scope_kind,omitempty"`
-	// Empty for the tenant itself, the root execution id for an execution.
+	// Empty for the tenant itself, the root execution id for an execution, else the sub-scope's name.
 	ScopeId string     `protobuf:"bytes,3,opt,name=scope_id,json=scopeId,proto3" json:"scope_id,omitempty"`
 	Kind    WindowKind `protobuf:"varint,4,opt,name=kind,proto3,enum=weir.v1.WindowKind" json:"kind,omitempty"`
 	// MINUTE, HOUR: Unix seconds of the start. DAY: YYYYMMDD. MONTH: YYYYMM. EXECUTION: 0.
@@ -162,7 +176,9 @@ type WindowTotal struct {
 	// Event time of the latest entry folded.
 	LatestEventTime *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=latest_event_time,json=latestEventTime,proto3" json:"latest_event_time,omitempty"`
 	// Deepest call seen (executions).
-	MaxDepth      int32 `protobuf:"varint,18,opt,name=max_depth,json=maxDepth,proto3" json:"max_depth,omitempty"`
+	MaxDepth int32 `protobuf:"varint,18,opt,name=max_depth,json=maxDepth,proto3" json:"max_depth,omitempty"`
+	// Not 0: the total as of the marker that raised this epoch, under a key of its own (design.md 4.4).
+	BaseEpoch     int64 `protobuf:"varint,19,opt,name=base_epoch,json=baseEpoch,proto3" json:"base_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -323,11 +339,18 @@ func (x *WindowTotal) GetMaxDepth() int32 {
 	return 0
 }
 
+func (x *WindowTotal) GetBaseEpoch() int64 {
+	if x != nil {
+		return x.BaseEpoch
+	}
+	return 0
+}
+
 var File_weir_v1_window_proto protoreflect.FileDescriptor
 
 const file_weir_v1_window_proto_rawDesc = "" +
 	"\n" +
-	"\x14weir/v1/window.proto\x12\aweir.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa0\x05\n" +
+	"\x14weir/v1/window.proto\x12\aweir.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbf\x05\n" +
 	"\vWindowTotal\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x121\n" +
 	"\n" +
@@ -351,7 +374,9 @@ const file_weir_v1_window_proto_rawDesc = "" +
 	"\x10unpriced_entries\x18\x0f \x01(\x03R\x0funpricedEntries\x12+\n" +
 	"\x11estimated_entries\x18\x10 \x01(\x03R\x10estimatedEntries\x12F\n" +
 	"\x11latest_event_time\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\x0flatestEventTime\x12\x1b\n" +
-	"\tmax_depth\x18\x12 \x01(\x05R\bmaxDepth*\x9e\x01\n" +
+	"\tmax_depth\x18\x12 \x01(\x05R\bmaxDepth\x12\x1d\n" +
+	"\n" +
+	"base_epoch\x18\x13 \x01(\x03R\tbaseEpoch*\xb8\x01\n" +
 	"\n" +
 	"WindowKind\x12\x1b\n" +
 	"\x17WINDOW_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
@@ -359,11 +384,15 @@ const file_weir_v1_window_proto_rawDesc = "" +
 	"\x10WINDOW_KIND_HOUR\x10\x02\x12\x13\n" +
 	"\x0fWINDOW_KIND_DAY\x10\x03\x12\x15\n" +
 	"\x11WINDOW_KIND_MONTH\x10\x04\x12\x19\n" +
-	"\x15WINDOW_KIND_EXECUTION\x10\x05*X\n" +
+	"\x15WINDOW_KIND_EXECUTION\x10\x05\x12\x18\n" +
+	"\x14WINDOW_KIND_BASE_END\x10\x06*\xa2\x01\n" +
 	"\tScopeKind\x12\x1a\n" +
 	"\x16SCOPE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11SCOPE_KIND_TENANT\x10\x01\x12\x18\n" +
-	"\x14SCOPE_KIND_EXECUTION\x10\x02B4Z2github.com/weir-project/weir/pkg/gen/weirv1;weirv1b\x06proto3"
+	"\x14SCOPE_KIND_EXECUTION\x10\x02\x12\x1a\n" +
+	"\x16SCOPE_KIND_COST_CENTER\x10\x03\x12\x14\n" +
+	"\x10SCOPE_KIND_AGENT\x10\x04\x12\x16\n" +
+	"\x12SCOPE_KIND_API_KEY\x10\x05B4Z2github.com/weir-project/weir/pkg/gen/weirv1;weirv1b\x06proto3"
 
 var (
 	file_weir_v1_window_proto_rawDescOnce sync.Once
