@@ -37,7 +37,7 @@ func FromProto(m *weirv1.LedgerEntry) (ledger.Entry, error) {
 		PostedPeriod: m.GetPostedPeriod(), ReservationID: m.GetReservationId(), ReservedAt: instant(m.GetReservedAt()), OwnMode: modeFromProto(m.GetOwnMode()),
 		Own: money.Nano(m.GetOwnNanos()), External: money.Nano(m.GetExternalNanos()), Held: money.Nano(m.GetHeldNanos()), Epoch: m.GetEpoch(),
 		ReversesID: m.GetReversesId(), At: ledger.Position{Topic: m.GetSourceTopic(), Partition: m.GetSourcePartition(), Offset: m.GetSourceOffset()},
-		RawUsage: m.GetRawUsage(), NormaliserVersion: m.GetNormaliserVersion(),
+		RawUsage: m.GetRawUsage(), NormaliserVersion: m.GetNormaliserVersion(), APIKeyID: m.GetApiKeyId(),
 	}
 	if e.ID == "" || e.TenantID == "" || e.EventTime.IsZero() || len(m.GetContentHash()) != len(e.ContentHash) {
 		return e, fmt.Errorf("ledger entry %q of tenant %q lacks id, tenant, event time or content hash", e.ID, e.TenantID)
@@ -46,7 +46,7 @@ func FromProto(m *weirv1.LedgerEntry) (ledger.Entry, error) {
 	if e.Kind == "" {
 		return e, fmt.Errorf("ledger entry %s: unknown kind %s", e.ID, m.GetKind())
 	}
-	if err := readMoney(&e, m); err != nil {
+	if err := errors.Join(readMoney(&e, m), readScopes(&e, m.GetScopes())); err != nil {
 		return e, fmt.Errorf("ledger entry %s: %w", e.ID, err)
 	}
 	return e, nil

@@ -50,6 +50,7 @@ func ToProto(e ledger.Entry) *weirv1.LedgerEntry {
 		OwnNanos: int64(e.Own), ExternalNanos: int64(e.External), Epoch: e.Epoch, ReversesId: e.ReversesID,
 		SourceTopic: e.At.Topic, SourcePartition: e.At.Partition, SourceOffset: e.At.Offset,
 		RawUsage: e.RawUsage, NormaliserVersion: e.NormaliserVersion, HeldNanos: int64(e.Held),
+		Scopes: scopesToProto(e.Scopes), ApiKeyId: e.APIKeyID,
 	}
 	for _, l := range e.Lines {
 		line := &weirv1.MeterLine{Meter: l.Meter, Quantity: l.Quantity.String(), RawCostUsd: text(l.Raw), BilledCostUsd: text(l.Billed)}

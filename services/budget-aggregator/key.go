@@ -12,27 +12,38 @@ import (
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/window"
 	"github.com/weir-project/weir/pkg/gen/weirv1"
+	"github.com/weir-project/weir/pkg/ledgercodec"
 )
 
 // key names one total.
 type key struct {
 	tenant string
-	// execution is the root of an execution's total, "" for the tenant's own.
-	execution string
-	kind      weirv1.WindowKind
-	window    int64
+	// scope is whose total it is; id names the execution or sub-scope, "" for the tenant itself.
+	scope  weirv1.ScopeKind
+	id     string
+	kind   weirv1.WindowKind
+	window int64
 }
 
-// keysOf lists the totals that an entry counts in: four of its tenant, and that of its execution if it has one.
+// keysOf lists the totals that an entry counts in: four of its tenant, that of its execution if it has one, and three of
+// each sub-scope that the attributor stamped on it: at most one of each kind, so at most nine.
 func keysOf(e ledger.Entry) []key {
+	of := func(kind weirv1.WindowKind, window int64) key {
+		return key{tenant: e.TenantID, scope: weirv1.ScopeKind_SCOPE_KIND_TENANT, kind: kind, window: window}
+	}
 	keys := []key{
-		{e.TenantID, "", weirv1.WindowKind_WINDOW_KIND_MINUTE, e.Windows.Minute},
-		{e.TenantID, "", weirv1.WindowKind_WINDOW_KIND_HOUR, e.Windows.Hour},
-		{e.TenantID, "", weirv1.WindowKind_WINDOW_KIND_DAY, int64(e.Windows.Day)},
-		{e.TenantID, "", weirv1.WindowKind_WINDOW_KIND_MONTH, int64(e.Windows.Month)},
+		of(weirv1.WindowKind_WINDOW_KIND_MINUTE, e.Windows.Minute), of(weirv1.WindowKind_WINDOW_KIND_HOUR, e.Windows.Hour),
+		of(weirv1.WindowKind_WINDOW_KIND_DAY, int64(e.Windows.Day)), of(weirv1.WindowKind_WINDOW_KIND_MONTH, int64(e.Windows.Month)),
+	}
+	for _, k := range keys {
+		for _, s := range e.Scopes {
+			if k.kind != weirv1.WindowKind_WINDOW_KIND_HOUR { // no ceiling is about an hour
+				keys = append(keys, key{k.tenant, ledgercodec.ScopeKind(s.Kind), s.ID, k.kind, k.window})
+			}
+		}
 	}
 	if root := e.Lineage.RootExecutionID; root != "" {
-		keys = append(keys, key{e.TenantID, root, weirv1.WindowKind_WINDOW_KIND_EXECUTION, 0})
+		keys = append(keys, key{e.TenantID, weirv1.ScopeKind_SCOPE_KIND_EXECUTION, root, weirv1.WindowKind_WINDOW_KIND_EXECUTION, 0})
 	}
 	return keys
 }
@@ -41,11 +52,15 @@ func keysOf(e ledger.Entry) []key {
 //
 //	tenant \0 minute|hour|day|month \0 window
 //	tenant \0 execution \0 root execution
+//	tenant \0 cost_center|agent|api_key \0 name \0 minute|day|month \0 window
 func (k key) text() string {
-	if k.execution != "" {
-		return k.tenant + "\x00execution\x00" + k.execution
+	switch k.scope {
+	case weirv1.ScopeKind_SCOPE_KIND_EXECUTION:
+		return k.tenant + "\x00execution\x00" + k.id
+	case weirv1.ScopeKind_SCOPE_KIND_TENANT:
+		return k.tenant + "\x00" + kindName(k.kind) + "\x00" + strconv.FormatInt(k.window, 10)
 	}
-	return k.tenant + "\x00" + kindName(k.kind) + "\x00" + strconv.FormatInt(k.window, 10)
+	return k.tenant + "\x00" + string(ledgercodec.ScopeOf(k.scope)) + "\x00" + k.id + "\x00" + kindName(k.kind) + "\x00" + strconv.FormatInt(k.window, 10)
 }
 
 func kindName(k weirv1.WindowKind) string {
@@ -66,13 +81,13 @@ func kindName(k weirv1.WindowKind) string {
 // encode writes a total; the same total always gives the same bytes.
 func encode(k key, t window.Total, generation int64) ([]byte, error) {
 	m := &weirv1.WindowTotal{
-		TenantId: k.tenant, ScopeKind: weirv1.ScopeKind_SCOPE_KIND_TENANT, Kind: k.kind, Window: k.window, Version: t.Version, Generation: generation,
+		TenantId: k.tenant, ScopeKind: k.scope, ScopeId: k.id, Kind: k.kind, Window: k.window, Version: t.Version, Generation: generation,
 		OwnNanos: int64(t.Own), ExternalNanos: int64(t.External), RawCostUsd: t.Raw.String(), BilledCostUsd: t.Billed.String(),
 		InputTokens: t.InputTokens, OutputTokens: t.OutputTokens, Entries: t.Entries, UnpricedEntries: t.UnpricedEntries,
 		EstimatedEntries: t.EstimatedCount, LatestEventTime: timestamppb.New(t.Latest),
 	}
-	if k.execution != "" {
-		m.ScopeKind, m.ScopeId, m.MaxDepth = weirv1.ScopeKind_SCOPE_KIND_EXECUTION, k.execution, t.MaxDepth
+	if k.scope == weirv1.ScopeKind_SCOPE_KIND_EXECUTION {
+		m.MaxDepth = t.MaxDepth
 	}
 	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
@@ -87,9 +102,9 @@ func decode(value []byte) (key, window.Total, *weirv1.WindowTotal, error) {
 	if err := proto.Unmarshal(value, m); err != nil {
 		return key{}, window.Total{}, nil, fmt.Errorf("decode total: %w", err)
 	}
-	k := key{m.GetTenantId(), m.GetScopeId(), m.GetKind(), m.GetWindow()}
+	k := key{m.GetTenantId(), m.GetScopeKind(), m.GetScopeId(), m.GetKind(), m.GetWindow()}
 	if !k.valid() || m.GetVersion() < 1 {
-		return k, window.Total{}, nil, fmt.Errorf("decode total: tenant %q, scope %q, kind %s, version %d", k.tenant, k.execution, k.kind, m.GetVersion())
+		return k, window.Total{}, nil, fmt.Errorf("decode total: tenant %q, scope %s %q, kind %s, version %d", k.tenant, k.scope, k.id, k.kind, m.GetVersion())
 	}
 	t := window.Total{
 		Version: m.GetVersion(), Own: money.Nano(m.GetOwnNanos()), External: money.Nano(m.GetExternalNanos()),
@@ -108,10 +123,14 @@ func decode(value []byte) (key, window.Total, *weirv1.WindowTotal, error) {
 
 // valid reports whether keysOf could have made k.
 func (k key) valid() bool {
-	if k.kind == weirv1.WindowKind_WINDOW_KIND_EXECUTION {
-		return k.tenant != "" && k.execution != "" && k.window == 0
+	switch k.scope {
+	case weirv1.ScopeKind_SCOPE_KIND_EXECUTION:
+		return k.tenant != "" && k.id != "" && k.kind == weirv1.WindowKind_WINDOW_KIND_EXECUTION && k.window == 0
+	case weirv1.ScopeKind_SCOPE_KIND_TENANT:
+		return k.tenant != "" && k.id == "" && kindName(k.kind) != ""
 	}
-	return k.tenant != "" && k.execution == "" && kindName(k.kind) != ""
+	named := ledgercodec.ScopeOf(k.scope) != "" && k.id != ""
+	return k.tenant != "" && named && kindName(k.kind) != "" && k.kind != weirv1.WindowKind_WINDOW_KIND_HOUR
 }
 
 func latest(at *timestamppb.Timestamp) time.Time {

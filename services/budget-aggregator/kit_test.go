@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -58,6 +59,9 @@ func someEntries(t testing.TB, rng *rand.Rand, n int) []ledger.Entry {
 		}
 		e := entry(t, fmt.Sprint(i), fmt.Sprintf("tenant-%d", rng.IntN(5)), root, at, fmt.Sprintf("0.%018d", rng.Int64N(1e18)))
 		e.Lineage.Depth = int32(rng.IntN(5))
+		if rng.IntN(2) > 0 { // a value may be the name of another kind, or of a window
+			e.Scopes = []window.Scope{{Kind: window.Agent, ID: []string{"a", "day"}[rng.IntN(2)]}, {Kind: window.CostCenter, ID: "a"}, {Kind: window.APIKey, ID: "k"}}[rng.IntN(3):]
+		}
 		switch rng.IntN(6) {
 		case 0:
 			e.OwnMode, e.External, e.Own = "", e.Own, 0
@@ -103,7 +107,11 @@ func recompute(entries []ledger.Entry) map[string]string {
 		if e.Lineage.RootExecutionID != "" {
 			keys = append(keys, e.TenantID+"\x00execution\x00"+e.Lineage.RootExecutionID)
 		}
-		for i, k := range keys {
+		for _, c := range e.Scopes {
+			scope := fmt.Sprintf("%s\x00%s\x00%s\x00", e.TenantID, c.Kind, c.ID)
+			keys = append(keys, scope+"minute\x00"+strings.Split(keys[0], "\x00")[2], scope+"day\x00"+e.EventTime.Format("20060102"), scope+"month\x00"+e.EventTime.Format("200601"))
+		}
+		for _, k := range keys {
 			s, sign := all[k], int64(1)
 			if e.Kind == ledger.Reversal {
 				sign = -1
@@ -117,7 +125,7 @@ func recompute(entries []ledger.Entry) map[string]string {
 			if e.Kind == ledger.Unsettled {
 				s.estimated += sign
 			}
-			if i == 4 {
+			if strings.HasPrefix(k, e.TenantID+"\x00execution\x00") {
 				s.depth = max(s.depth, e.Lineage.Depth)
 			}
 			all[k] = s

@@ -40,7 +40,7 @@ func (w *table) InsertWindows(_ context.Context, totals []*weirv1.WindowTotal) e
 		return errors.New("too many parts")
 	}
 	for _, m := range totals {
-		k := key{m.GetTenantId(), m.GetScopeId(), m.GetKind(), m.GetWindow()}.text()
+		k := key{m.GetTenantId(), m.GetScopeKind(), m.GetScopeId(), m.GetKind(), m.GetWindow()}.text()
 		if old := w.latest[k]; old == nil || old.GetVersion() <= m.GetVersion() {
 			w.latest[k] = m
 		}

@@ -106,6 +106,11 @@ type Entry struct {
 	Lineage      Lineage
 	Windows      window.Keys
 	PostedPeriod int32 // YYYYMM
+	// Scopes are the sub-scopes of the tenant that the entry counts in too, by the contract at EventTime: sorted, at most
+	// one of each kind.
+	Scopes []window.Scope
+	// APIKeyID is the key that reserved; empty where none did, or nobody proved it.
+	APIKeyID string
 
 	ReservationID string
 	ReservedAt    time.Time

@@ -1,0 +1,33 @@
+package window
+
+import (
+	"cmp"
+	"slices"
+)
+
+// ScopeKind is what a sub-scope of a tenant is: a cost centre, an agent or an API key.
+type ScopeKind string
+
+// The kinds of sub-scopes, by their names in the tenants file, in answers and in record keys.
+const (
+	CostCenter ScopeKind = "cost_center"
+	Agent      ScopeKind = "agent"
+	APIKey     ScopeKind = "api_key"
+)
+
+// ScopeKinds are all kinds. A call counts in at most one sub-scope of each.
+func ScopeKinds() [3]ScopeKind { return [...]ScopeKind{CostCenter, Agent, APIKey} }
+
+// Known reports whether k is one of the kinds.
+func (k ScopeKind) Known() bool { return slices.Contains([]ScopeKind{CostCenter, Agent, APIKey}, k) }
+
+// Scope names one sub-scope of a tenant, which counts dollars in a minute, a day and a month of its own.
+type Scope struct {
+	Kind ScopeKind
+	ID   string
+}
+
+// Compare orders scopes by kind and then by name.
+func (s Scope) Compare(o Scope) int {
+	return cmp.Or(cmp.Compare(s.Kind, o.Kind), cmp.Compare(s.ID, o.ID))
+}

@@ -1,0 +1,54 @@
+package ledgercodec
+
+import (
+	"fmt"
+
+	"github.com/weir-project/weir/pkg/domain/ledger"
+	"github.com/weir-project/weir/pkg/domain/window"
+	"github.com/weir-project/weir/pkg/gen/weirv1"
+)
+
+// ScopeKind is the wire form of a kind of sub-scopes; unspecified for one that is not known.
+func ScopeKind(k window.ScopeKind) weirv1.ScopeKind {
+	switch k {
+	case window.CostCenter:
+		return weirv1.ScopeKind_SCOPE_KIND_COST_CENTER
+	case window.Agent:
+		return weirv1.ScopeKind_SCOPE_KIND_AGENT
+	case window.APIKey:
+		return weirv1.ScopeKind_SCOPE_KIND_API_KEY
+	}
+	return weirv1.ScopeKind_SCOPE_KIND_UNSPECIFIED
+}
+
+// ScopeOf is the inverse; "" for what is no sub-scope of a tenant.
+func ScopeOf(k weirv1.ScopeKind) window.ScopeKind {
+	for _, known := range window.ScopeKinds() {
+		if ScopeKind(known) == k {
+			return known
+		}
+	}
+	return ""
+}
+
+func scopesToProto(scopes []window.Scope) []*weirv1.ScopeKey {
+	var out []*weirv1.ScopeKey
+	for _, s := range scopes {
+		out = append(out, &weirv1.ScopeKey{Kind: ScopeKind(s.Kind), Id: s.ID})
+	}
+	return out
+}
+
+// readScopes refuses an entry that would count twice in one sub-scope, or in one that nobody can name.
+func readScopes(e *ledger.Entry, keys []*weirv1.ScopeKey) error {
+	seen := map[window.ScopeKind]bool{}
+	for _, k := range keys {
+		s := window.Scope{Kind: ScopeOf(k.GetKind()), ID: k.GetId()}
+		if s.Kind == "" || s.ID == "" || seen[s.Kind] {
+			return fmt.Errorf("sub-scope %s %q is unknown, unnamed or not the only one of its kind", k.GetKind(), k.GetId())
+		}
+		seen[s.Kind] = true
+		e.Scopes = append(e.Scopes, s)
+	}
+	return nil
+}
