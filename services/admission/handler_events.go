@@ -20,13 +20,25 @@ const limitInFlight admit.Limit = "events_in_flight"
 // tokenSkew is how far ahead of this clock an event's own time may be; later ones count as that moment.
 const tokenSkew = 5 * time.Minute
 
-// ingest takes usage events and answers 204 once Kafka has them: POST /v1/events and /api/v1/events. All of a batch are
-// valid or none is taken. After any other answer the same events may be sent again: each id counts once.
-func (s *Service) ingest(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
+// ingestHTTP takes events by CloudEvents' HTTP binding. Room for the body is taken before it is read.
+func (s *Service) ingestHTTP(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
 	room := r.ContentLength
 	if room < 0 || room > maxEventsBody {
 		room = maxEventsBody
 	}
+	return s.ingest(ctx, c, room, func() ([]usageevent.Event, *Problem) {
+		body, p := readBody(w, r, maxEventsBody)
+		if p != nil {
+			return nil, p
+		}
+		return readEvents(r.Header, body)
+	})
+}
+
+// ingest takes usage events and answers 204 once Kafka has them: POST /v1/events and /api/v1/events. All of a batch are
+// valid or none is taken. After any other answer the same events may be sent again: each id counts once. room is how many
+// bytes they take at most, and read decodes them.
+func (s *Service) ingest(ctx context.Context, c caller, room int64, read func() ([]usageevent.Event, *Problem)) (answer, error) {
 	if !s.waiting.take(c.tenant, room) {
 		p := problem(admit.RateLimited, "Too many events wait for Kafka; send them again later.")
 		p.Limit, p.RetryAfterMS = limitInFlight, jitter(time.Second).Milliseconds()
@@ -35,11 +47,7 @@ func (s *Service) ingest(ctx context.Context, c caller, w http.ResponseWriter, r
 	defer s.waiting.give(c.tenant, room)
 
 	// decode
-	body, p := readBody(w, r, maxEventsBody)
-	if p != nil {
-		return answer{}, p
-	}
-	events, p := readEvents(r.Header, body)
+	events, p := read()
 	if p != nil {
 		return answer{}, p
 	}

@@ -16,17 +16,8 @@ import (
 	"github.com/weir-project/weir/pkg/pgstore"
 )
 
-// startExecution gives an execution token, of a root or of a child: POST /v1/executions.
-func (s *Service) startExecution(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
-	// decode
-	var req executionRequest
-	if p := decode(w, r, &req, false); p != nil {
-		return answer{}, p
-	}
-	return s.begin(ctx, c, req)
-}
-
-// begin starts, resumes or continues an execution, whoever asked in whatever form.
+// begin gives an execution token, of a root or of a child: POST /v1/executions. It starts, resumes or continues an
+// execution, whoever asked in whatever form.
 func (s *Service) begin(ctx context.Context, c caller, req executionRequest) (answer, error) {
 	maxCost, p := nanoOf("max_cost_usd", req.MaxCostUSD)
 	if p = first(p, req.check()); p != nil {
@@ -179,11 +170,7 @@ func newRoot(random io.Reader) (string, error) {
 }
 
 // closeExecution marks a root as done: POST /v1/executions/{root}/close. Starting it again resumes it.
-func (s *Service) closeExecution(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
-	if p := decode(w, r, &struct{}{}, true); p != nil {
-		return answer{}, p
-	}
-	root := r.PathValue("root")
+func (s *Service) closeExecution(ctx context.Context, c caller, root string, _ closeRequest) (answer, error) {
 	if p := checkShape("root", root); p != nil {
 		return answer{}, p
 	}

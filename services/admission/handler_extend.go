@@ -14,13 +14,7 @@ import (
 
 // extend is the heartbeat of a long call: POST /v1/reservations/{id}/extend. It moves the lease, grows the hold to what
 // the call has used so far, and may tell the holder to stop.
-func (s *Service) extend(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
-	// decode
-	var req extendRequest
-	if p := decode(w, r, &req, true); p != nil {
-		return answer{}, p
-	}
-	id := r.PathValue("id")
+func (s *Service) extend(ctx context.Context, c caller, id string, req extendRequest) (answer, error) {
 	if p := first(checkShape("id", id), req.check()); p != nil {
 		return answer{}, p
 	}

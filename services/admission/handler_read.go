@@ -15,8 +15,7 @@ import (
 )
 
 // state says how a reservation stands: GET /v1/reservations/{id}.
-func (s *Service) state(ctx context.Context, c caller, _ http.ResponseWriter, r *http.Request) (answer, error) {
-	id := r.PathValue("id")
+func (s *Service) state(ctx context.Context, c caller, id string) (answer, error) {
 	if p := checkShape("id", id); p != nil {
 		return answer{}, p
 	}
@@ -69,7 +68,7 @@ func endState(row pgstore.Row) stateAnswer {
 }
 
 // budget is the caller's own account: GET /v1/budget.
-func (s *Service) budget(ctx context.Context, c caller, _ http.ResponseWriter, _ *http.Request) (answer, error) {
+func (s *Service) budget(ctx context.Context, c caller) (answer, error) {
 	t, err := s.of(c.tenant)
 	if err != nil {
 		return answer{}, err

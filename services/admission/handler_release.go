@@ -13,13 +13,7 @@ import (
 
 // release gives a reservation back whose call was never made, or failed before any token:
 // POST /v1/reservations/{id}/release.
-func (s *Service) release(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
-	// decode
-	var req releaseRequest
-	if p := decode(w, r, &req, true); p != nil {
-		return answer{}, p
-	}
-	id := r.PathValue("id")
+func (s *Service) release(ctx context.Context, c caller, id string, req releaseRequest) (answer, error) {
 	if p := checkShape("id", id); p != nil {
 		return answer{}, p
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/weir-project/weir/pkg/budgetstore"
@@ -17,12 +16,7 @@ import (
 )
 
 // reserve decides whether a call may be made: POST /v1/reservations.
-func (s *Service) reserve(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
-	// decode
-	var req reserveRequest
-	if p := decode(w, r, &req, false); p != nil {
-		return answer{}, p
-	}
+func (s *Service) reserve(ctx context.Context, c caller, req reserveRequest) (answer, error) {
 	if p := req.check(); p != nil {
 		return answer{}, p
 	}
@@ -184,7 +178,7 @@ func (s *Service) reserved(c caller, request budgetstore.Request, reply budgetst
 		if err != nil {
 			return answer{}, problem(codeInternal, "The tenant's time zone is not known here.")
 		}
-		return answer{header: rateLimitOf(c, reply.Refusal)}, refused(reply.Refusal, c.contract, loc)
+		return answer{rate: rateOfRefusal(c, reply.Refusal)}, refused(reply.Refusal, c.contract, loc)
 	case budgetstore.Conflict:
 		return answer{}, problem(admit.ReservationConflict, "This reservation id is open with other content.")
 	case budgetstore.Ended:
@@ -200,29 +194,13 @@ func (s *Service) reserved(c caller, request budgetstore.Request, reply budgetst
 	if err != nil {
 		return answer{}, problem(codeInternal, err.Error())
 	}
-	return answer{status: status, body: body, header: rateLimit(c, reply.Answer.Remaining.Requests)}, nil
+	return answer{status: status, body: body, rate: rate{limit: c.contract.Limits.RequestsPerMinute, left: reply.Answer.Remaining.Requests}}, nil
 }
 
-// rateLimit are the RateLimit fields of the IETF draft, for the one limit that is a plain quota per time.
-func rateLimit(c caller, left int64) http.Header {
-	limit := c.contract.Limits.RequestsPerMinute
-	if limit <= 0 {
-		return nil
-	}
-	return http.Header{
-		"Ratelimit-Policy": {`"requests";q=` + strconv.FormatInt(limit, 10) + ";w=60"},
-		"Ratelimit":        {`"requests";r=` + strconv.FormatInt(max(0, left), 10)},
-	}
-}
-
-// rateLimitOf are the fields of a refusal: what is left is known where the requests themselves refused.
-func rateLimitOf(c caller, r admit.Refusal) http.Header {
+// rateOfRefusal is known where the requests themselves refused.
+func rateOfRefusal(c caller, r admit.Refusal) rate {
 	if r.Code != admit.RateLimited || r.Limit != admit.LimitRequests {
-		return nil
+		return rate{}
 	}
-	h := rateLimit(c, r.Ceiling-r.Used)
-	if wait := r.FreesAt.Sub(r.At); h != nil && wait > 0 {
-		h.Set("RateLimit", h.Get("RateLimit")+";t="+strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
-	}
-	return h
+	return rate{limit: c.contract.Limits.RequestsPerMinute, left: r.Ceiling - r.Used, wait: r.FreesAt.Sub(r.At)}
 }

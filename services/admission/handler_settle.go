@@ -19,13 +19,7 @@ import (
 
 // settle takes what a call has used: POST /v1/reservations/{id}/settle. Postgres first, then Redis; once Postgres has
 // it, the answer is 200 whatever Redis does.
-func (s *Service) settle(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
-	// decode
-	var req settleRequest
-	if p := decode(w, r, &req, false); p != nil {
-		return answer{}, p
-	}
-	id := r.PathValue("id")
+func (s *Service) settle(ctx context.Context, c caller, id string, req settleRequest) (answer, error) {
 	if p := first(checkShape("id", id), req.check(), ofTenant(c.tenant, req.Traceparent, req.Tracestate)); p != nil {
 		return answer{}, p
 	}

@@ -65,7 +65,7 @@ func (s *Service) fromWebhook(ctx context.Context, hook identity.Webhook, r *htt
 	if !ok {
 		return answer{}, problem(admit.ForbiddenTenant, "No tenant lists "+hook.Identity+" among its identities.")
 	}
-	c, err := s.callerOf(identity.Principal{Method: hook.Method, KeyID: hook.User, Tenants: []string{tenant}}, r)
+	c, err := s.callerOf(identity.Principal{Method: hook.Method, KeyID: hook.User, Tenants: []string{tenant}}, r.Header.Get(tenantHeader))
 	if err != nil {
 		return answer{}, err
 	}

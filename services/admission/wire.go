@@ -144,6 +144,9 @@ type stateAnswer struct {
 	EventID       string     `json:"event_id,omitempty"`
 }
 
+// closeRequest is an empty object.
+type closeRequest struct{}
+
 type closeAnswer struct {
 	RootExecutionID string `json:"root_execution_id"`
 	State           string `json:"state"`

@@ -1,0 +1,50 @@
+package admission
+
+import (
+	"context"
+	"time"
+)
+
+// A call of the API is a method of Service that knows no protocol: (ctx, caller, request) → (answer, error), where the
+// request is one of the structs of wire.go, decoded but not yet checked, and the error is a *Problem or one of a store's
+// (storeProblem makes a *Problem of it). HTTP (routes.go, server.go) and gRPC decode, call, and encode; nothing else.
+
+// answer is what a call gives back. Beside an error only its rate counts.
+type answer struct {
+	// status is HTTP's: 201 where something was made, 200 where it was there already or was only read, 204 without a body.
+	status int
+	// body is one of the structs of wire.go, or its JSON ([]byte) where Postgres keeps what was answered.
+	body any
+	rate rate
+}
+
+// rate is how the tenant's requests per minute stand; the zero value where there is no such limit, or none of it is known.
+type rate struct {
+	limit, left int64
+	// wait is how long until a refused request could fit; zero where that did not refuse.
+	wait time.Duration
+}
+
+// bounded is the context of what one step may wait for a store.
+func (s *Service) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.cfg.Deadline)
+}
+
+// failed makes the problem of a call's error. What is our own trouble is logged.
+func (s *Service) failed(err error) *Problem {
+	p := storeProblem(err)
+	if p.Status >= 500 {
+		s.trouble(p, err)
+	}
+	return p
+}
+
+// trouble logs the first of a kind of trouble and then one line every ten seconds.
+func (s *Service) trouble(p *Problem, err error) {
+	if s.quiet.pass(string(p.Code), s.deps.Now()) {
+		s.deps.Log.Warn("refusing", "err_id", p.Code, "error", err)
+	}
+}
+
+// quietFor is how long after a log line the next one of its kind is dropped.
+const quietFor = 10 * time.Second

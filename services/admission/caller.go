@@ -1,0 +1,80 @@
+package admission
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"strings"
+
+	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/tenant"
+	"github.com/weir-project/weir/pkg/identity"
+)
+
+// credentials are what a request says about who sent it, in whatever protocol it came.
+type credentials struct {
+	authorization string               // the header or metadata of that name
+	tenant        string               // which of a service credential's tenants is meant
+	tls           *tls.ConnectionState // nil without TLS
+}
+
+// caller is who asks, verified, and for which tenant.
+type caller struct {
+	tenant    string
+	contract  tenant.Contract
+	principal identity.Principal
+}
+
+// identify verifies the credential and picks the tenant.
+func (s *Service) identify(ctx context.Context, given credentials) (caller, error) {
+	if p := s.unready(); p != nil {
+		return caller{}, p
+	}
+	principal, err := s.authenticate(ctx, given)
+	if err != nil {
+		return caller{}, identityProblem(err)
+	}
+	return s.callerOf(principal, given.tenant)
+}
+
+// unready refuses while the catalogs are not loaded. Nobody can be judged then: that is an outage, and never a 401.
+func (s *Service) unready() *Problem {
+	if s.catalogs.loaded() && s.kills.mirrorRead.Load() {
+		return nil
+	}
+	if p := s.killed("", "", ""); p != nil { // known from the mirror while Kafka is away, and not to be retried
+		return p
+	}
+	return problem(admit.StoreUnavailable, "Tenants, keys and prices are not loaded yet.")
+}
+
+// callerOf picks the tenant of a request, which must exist. named is the one that the request names, if any.
+func (s *Service) callerOf(principal identity.Principal, named string) (caller, error) {
+	name, err := principal.Tenant(named)
+	if err != nil {
+		return caller{}, identityProblem(err)
+	}
+	contract, ok := s.catalogs.tenants.At(name, s.deps.Now())
+	if !ok || contract.Removed {
+		return caller{}, problem(admit.ForbiddenTenant, "There is no such tenant, or it was removed.")
+	}
+	return caller{tenant: name, contract: contract, principal: principal}, nil
+}
+
+// authenticate takes the Authorization header or, where there is none, the client certificate.
+func (s *Service) authenticate(ctx context.Context, given credentials) (identity.Principal, error) {
+	if given.authorization == "" && given.tls != nil && len(given.tls.VerifiedChains) > 0 {
+		return identity.VerifyCertificate(given.tls, s.tenantOfIdentity, s.deps.Now())
+	}
+	scheme, credential, ok := strings.Cut(given.authorization, " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return identity.Principal{}, fmt.Errorf("%w: send Authorization: Bearer KEY", identity.ErrUnauthenticated)
+	}
+	credential = strings.TrimSpace(credential)
+	if strings.HasPrefix(credential, "wk_") || s.jwt == nil {
+		return identity.VerifyAPIKey(credential, s.catalogs.apiKeys.Get, s.deps.Now())
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Deadline)
+	defer cancel()
+	return s.jwt.Verify(ctx, credential, s.deps.Now())
+}

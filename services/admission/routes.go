@@ -1,0 +1,112 @@
+package admission
+
+import (
+	"context"
+	"net/http"
+)
+
+// handler is one call over HTTP: it decodes the request and makes the call.
+type handler func(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error)
+
+// identifier finds out who asks, before the handler.
+type identifier func(ctx context.Context, r *http.Request) (caller, error)
+
+// route is one call of the API.
+type route struct {
+	pattern string // as http.ServeMux takes it
+	who     identifier
+	handle  handler
+}
+
+// table is every call of design.md section 12 that exists so far.
+func (s *Service) table() []route {
+	return []route{
+		{"POST /v1/executions", s.identifyHTTP, withBody(s.begin)},
+		{"POST /v1/executions/{root}/close", s.identifyHTTP, withID("root", mayBeEmpty, s.closeExecution)},
+		{"POST /v1/reservations", s.identifyHTTP, withBody(s.reserve)},
+		{"GET /v1/reservations/{id}", s.identifyHTTP, s.stateHTTP},
+		{"POST /v1/reservations/{id}/settle", s.identifyHTTP, withID("id", notEmpty, s.settle)},
+		{"POST /v1/reservations/{id}/release", s.identifyHTTP, withID("id", mayBeEmpty, s.release)},
+		{"POST /v1/reservations/{id}/extend", s.identifyHTTP, withID("id", mayBeEmpty, s.extend)},
+		{"GET /v1/budget", s.identifyHTTP, s.budgetHTTP},
+		{"POST /v1/events", s.identifyHTTP, s.ingestHTTP},
+		{"POST /api/v1/events", s.identifyHTTP, s.ingestHTTP}, // where OpenMeter's clients send
+		{"POST /v1/executions:from-slack", byBody, s.fromSlack},
+		{"POST /v1/executions:from-telegram", byBody, s.fromTelegram},
+	}
+}
+
+// routes is the API with health and metrics.
+func (s *Service) routes() http.Handler {
+	mux := http.NewServeMux()
+	s.observe.Register(mux)
+	for _, r := range s.table() {
+		mux.Handle(r.pattern, s.serve(r))
+	}
+	return fallback(mux)
+}
+
+// Whether the body of a call may be left out.
+const (
+	notEmpty   = false
+	mayBeEmpty = true
+)
+
+// withBody is a call that its body describes.
+func withBody[R any](call func(context.Context, caller, R) (answer, error)) handler {
+	return func(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
+		var req R
+		if p := decode(w, r, &req, notEmpty); p != nil {
+			return answer{}, p
+		}
+		return call(ctx, c, req)
+	}
+}
+
+// withID is a call about what the path names.
+func withID[R any](name string, empty bool, call func(context.Context, caller, string, R) (answer, error)) handler {
+	return func(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
+		var req R
+		if p := decode(w, r, &req, empty); p != nil {
+			return answer{}, p
+		}
+		return call(ctx, c, r.PathValue(name), req)
+	}
+}
+
+func (s *Service) stateHTTP(ctx context.Context, c caller, _ http.ResponseWriter, r *http.Request) (answer, error) {
+	return s.state(ctx, c, r.PathValue("id"))
+}
+
+func (s *Service) budgetHTTP(ctx context.Context, c caller, _ http.ResponseWriter, _ *http.Request) (answer, error) {
+	return s.budget(ctx, c)
+}
+
+// fallback makes problem documents of the mux's own 404 and 405.
+func fallback(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, pattern := mux.Handler(r)
+		if pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		probe := &statusProbe{header: http.Header{}}
+		h.ServeHTTP(probe, r)
+		if probe.status == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", probe.header.Get("Allow"))
+			problem(codeMethod, "This path takes "+probe.header.Get("Allow")+".").write(w)
+			return
+		}
+		problem(codeNotFound, "There is no such path.").write(w)
+	})
+}
+
+// statusProbe learns what the mux would have answered.
+type statusProbe struct {
+	header http.Header
+	status int
+}
+
+func (p *statusProbe) Header() http.Header         { return p.header }
+func (p *statusProbe) Write(b []byte) (int, error) { return len(b), nil }
+func (p *statusProbe) WriteHeader(status int)      { p.status = status }
