@@ -25,15 +25,7 @@ type Decision struct {
 }
 
 // Decide applies identity and then the transition table to a candidate; it changes nothing. Whoever writes the entries
-// calls Apply for each, in order.
-//
-//	        S settle        E estimate      U unsettled     L late          K from Kafka
-//	none    own             own             own             external        external
-//	K'd     own, -K         own, -self      own, -self      already_settled already_settled
-//	E'd U'd already_settled already_settled already_settled external, -it   external, -it
-//	closed  already_settled (all)
-//
-// "-X" is the reversal of X, always external; a row with it ends closed. A late settle that finds nothing stands like K.
+// calls Apply for each, in order. The table, cell by cell, is docs/reference/reservation-life.md; a test compares it.
 // An event without a reservation is always booked as external, unless its response was charged already.
 func (s *State) Decide(c Candidate) Decision {
 	e := c.Entry
@@ -63,16 +55,19 @@ func (s *State) Decide(c Candidate) Decision {
 // byReservation returns the reversals that the table asks for; ok is false where it refuses.
 func (s *State) byReservation(e *Entry, m Message) (reversals []Entry, ok bool) {
 	r := s.reservations[reservationKey(e)]
-	actual := m == Late || m == External
+	actual := m == Late || m == External || m == Settle
 	switch {
-	case r.phase == none:
+	case r.phase == none, r.before(e):
 		return nil, true
+	case r.after(e):
+		return nil, false
 	case r.phase == external && m == Settle:
 		return []Entry{r.entry.reverse(*e, stageReverse)}, true
 	case r.phase == external && (m == Estimate || m == Expiry):
 		// The actual figure is booked: the estimate goes in because Redis counts it, and out again.
 		return []Entry{e.reverse(*e, stageReverse)}, true
 	case (r.phase == estimated || r.phase == expired) && actual:
+		// An actual figure beats an estimate. A settle comes here only when Postgres had forgotten the end before it.
 		return []Entry{r.entry.reverse(*e, stageReverse)}, true
 	}
 	return nil, false

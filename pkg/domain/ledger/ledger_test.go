@@ -90,7 +90,8 @@ func book(t testing.TB, s *State, f Facts) Decision {
 	return d
 }
 
-// TestTransitions is the table of Decide, cell by cell.
+// TestTransitions is the table of docs/reference/reservation-life.md, which a test compares too: here one failure is one
+// wrong cell of this package.
 func TestTransitions(t *testing.T) {
 	all := []Message{Settle, Estimate, Expiry, Late, External}
 	const no = "already_settled"
@@ -102,8 +103,8 @@ func TestTransitions(t *testing.T) {
 		{"none", nil, [5]string{"own", "own", "own", "external", "external"}},
 		{"K'd", []Message{External}, [5]string{"-K own", "-self own", "-self own", no, no}},
 		{"L'd", []Message{Late}, [5]string{"-L own", "-self own", "-self own", no, no}},
-		{"E'd", []Message{Estimate}, [5]string{no, no, no, "-E external", "-E external"}},
-		{"U'd", []Message{Expiry}, [5]string{no, no, no, "-U external", "-U external"}},
+		{"E'd", []Message{Estimate}, [5]string{"-E own", no, no, "-E external", "-E external"}},
+		{"U'd", []Message{Expiry}, [5]string{"-U own", no, no, "-U external", "-U external"}},
 		{"S'd", []Message{Settle}, [5]string{no, no, no, no, no}},
 		{"K'd, S'd", []Message{External, Settle}, [5]string{no, no, no, no, no}},
 		{"K'd, U'd", []Message{External, Expiry}, [5]string{no, no, no, no, no}},
@@ -139,6 +140,31 @@ func TestTransitions(t *testing.T) {
 				t.Errorf("%s + %s: %s, want %s", row.name, m, g, row.want[i])
 			}
 		}
+	}
+}
+
+// An id that was used again after its record was gone (90 days) is another reservation: its messages meet nothing of the
+// first one's, and of the first one nothing is known any more.
+func TestReusedReservationID(t *testing.T) {
+	later := func(m Message, id string) Facts {
+		f := message(m, id)
+		f.Hold.ReservedAt = reservedAt.Add(91 * 24 * time.Hour)
+		return f
+	}
+	s := NewState()
+	book(t, s, message(Settle, "s1"))
+	if d := book(t, s, later(Expiry, "u2")); d.Verdict != Booked || len(d.Entries) != 1 {
+		t.Fatalf("expiry of the second: %+v", d)
+	}
+	if d := s.Decide(candidate(t, message(Late, "l1"))); d.Verdict != AlreadyClosed {
+		t.Errorf("late of the first: %+v", d)
+	}
+	d := book(t, s, later(Late, "l2"))
+	if d.Verdict != Booked || len(d.Entries) != 2 || d.Entries[0].EventID != "l2" || d.Entries[0].Own+d.Entries[0].External != -10_000_000 {
+		t.Errorf("late of the second: %+v", d)
+	}
+	if d := s.Decide(candidate(t, later(Late, "l3"))); d.Verdict != AlreadyClosed {
+		t.Errorf("another late one: %+v", d)
 	}
 }
 

@@ -29,6 +29,14 @@ const (
 type reservation struct {
 	phase phase
 	entry *Entry
+	// at is when it was reserved, Unix nanoseconds; 0 while no message of admission's has said so.
+	at int64
+}
+
+// before reports whether e is about a later reservation of the same id: one made after Postgres had forgotten the end of
+// this one. Nothing of this one concerns it.
+func (r reservation) before(e *Entry) bool {
+	return r.at != 0 && !e.ReservedAt.IsZero() && e.ReservedAt.UnixNano() > r.at
 }
 
 // response is who charged a provider's response.
@@ -88,17 +96,24 @@ func (s *State) Apply(e Entry) {
 	}
 }
 
+// after reports whether e is about an earlier reservation of the same id, whose record has given way to this one's.
+func (r reservation) after(e *Entry) bool { return !e.ReservedAt.IsZero() && e.ReservedAt.UnixNano() < r.at }
+
 // next is the phase after a primary entry.
 func (r reservation) next(e *Entry) reservation {
-	switch {
-	case r.phase != none:
-		return reservation{phase: closed}
-	case e.Kind == Unsettled:
-		return reservation{phase: expired, entry: e}
-	case e.IsOwn() && e.Has(FlagEstimated):
-		return reservation{phase: estimated, entry: e}
-	case e.IsOwn():
-		return reservation{phase: closed}
+	at := r.at
+	if !e.ReservedAt.IsZero() {
+		at = max(at, e.ReservedAt.UnixNano())
 	}
-	return reservation{phase: external, entry: e}
+	switch {
+	case r.phase != none && !r.before(e):
+		return reservation{phase: closed, at: at}
+	case e.Kind == Unsettled:
+		return reservation{phase: expired, entry: e, at: at}
+	case e.IsOwn() && e.Has(FlagEstimated):
+		return reservation{phase: estimated, entry: e, at: at}
+	case e.IsOwn():
+		return reservation{phase: closed, at: at}
+	}
+	return reservation{phase: external, entry: e, at: at}
 }
