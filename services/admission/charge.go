@@ -82,6 +82,9 @@ func chargeFor(req settleRequest, s subject, book *pricing.Book, contract tenant
 		return c, nil
 	}
 	c.passOn(req, u, s.call.Provider)
+	if c.usage == nil { // a tier that the event cannot carry must not set the price either
+		u.ServiceTier = c.tier
+	}
 	if c.status == statusFailed { // settles no output cost; the event still says all that was used
 		u = u.Failed()
 	}
