@@ -99,6 +99,7 @@ func EncodeTenant(h tenant.History) ([]byte, error) {
 			Execution: &weirv1.ExecutionLimits{
 				MaxCostUsd: c.Execution.MaxCost.USD().String(), MaxDepth: c.Execution.MaxDepth, MaxCalls: c.Execution.MaxCalls,
 			},
+			Ladder: encodeActions(c.Actions),
 		}
 		if c.SoftDay {
 			v.Soft = []string{"day"}
@@ -145,7 +146,7 @@ func decodeContract(v *weirv1.TenantVersion) (tenant.Contract, error) {
 		},
 		Count: tenant.Count(v.GetCount()), SoftDay: slices.Contains(v.GetSoft(), "day"), Timezone: v.GetTimezone(),
 		Month: tenant.MonthKind(v.GetMonth()), Execution: tenant.Execution{MaxDepth: e.GetMaxDepth(), MaxCalls: e.GetMaxCalls()},
-		Identities: v.GetIdentities(),
+		Identities: v.GetIdentities(), Actions: decodeActions(v.GetLadder()),
 	}
 	if copy(c.Ladder[:], v.GetLadderPercent()) != len(c.Ladder) {
 		return c, fmt.Errorf("ladder of %d steps", len(v.GetLadderPercent()))

@@ -21,7 +21,13 @@ tenants:
     overrun_percent: 3
     soft: []
     month: rolling30
-    ladder: [10, 20, 30]
+    ladder:
+      thresholds: [10, 20, 30]
+      semantic_threshold: 0.95
+      saving_models: {openai/gpt-4o: gpt-4o-mini, o3: o4-mini}
+      upgrade_url: https://example.com/more
+      language: es
+      texts: {en: {normal: a, caching: b, saving: c, read_only: d, cut: e}, es: {cut: f}}
     timezone: Europe/Budapest
     count: billed
     execution: {max_cost_usd: 5.00, max_depth: 4, max_calls: 200}
@@ -46,6 +52,9 @@ func TestTenantRoundTrip(t *testing.T) {
 	got, err := DecodeTenant(value)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if a := got.Versions[0].Actions; !a.Equal(c.Actions) || a.Texts["es"].Cut != "f" || len(a.SavingModels) != 2 {
+		t.Errorf("actions %+v", a)
 	}
 	if len(got.Versions) != 2 || !got.Versions[0].Equal(c) || !got.Versions[1].Equal(removed) || !got.Versions[0].EffectiveFrom.Equal(c.EffectiveFrom) {
 		t.Errorf("got %+v", got)

@@ -89,6 +89,7 @@ func TestParseRefuses(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(sample)
 	f.Add("tenants: [{id: a}]")
+	f.Add(laddered)
 	f.Fuzz(func(t *testing.T, s string) {
 		file, err := Parse([]byte(s))
 		if err != nil {

@@ -44,18 +44,14 @@ type contractYAML struct {
 		Concurrency           scalar `yaml:"concurrency"`
 		OpenExecutions        scalar `yaml:"open_executions"`
 	} `yaml:"limits"`
-	Ceilings struct {
-		MinuteUSD scalar `yaml:"minute_usd"`
-		DayUSD    scalar `yaml:"day_usd"`
-		MonthUSD  scalar `yaml:"month_usd"`
-	} `yaml:"ceilings"`
-	Count          scalar    `yaml:"count"`
-	Soft           *[]string `yaml:"soft"`
-	OverrunPercent scalar    `yaml:"overrun_percent"`
-	MarkupPercent  scalar    `yaml:"markup_percent"`
-	Timezone       scalar    `yaml:"timezone"`
-	Month          scalar    `yaml:"month"`
-	Ladder         []int32   `yaml:"ladder"`
+	Ceilings       ceilingsYAML `yaml:"ceilings"`
+	Count          scalar       `yaml:"count"`
+	Soft           *[]string    `yaml:"soft"`
+	OverrunPercent scalar       `yaml:"overrun_percent"`
+	MarkupPercent  scalar       `yaml:"markup_percent"`
+	Timezone       scalar       `yaml:"timezone"`
+	Month          scalar       `yaml:"month"`
+	Ladder         ladderYAML   `yaml:"ladder"`
 	Execution      struct {
 		MaxCostUSD scalar `yaml:"max_cost_usd"`
 		MaxDepth   scalar `yaml:"max_depth"`
@@ -67,6 +63,7 @@ type contractYAML struct {
 		JWT      []string `yaml:"jwt"`
 		MTLS     []string `yaml:"mtls"`
 	} `yaml:"identities"`
+	Scopes []scopeYAML `yaml:"scopes"`
 }
 
 // apply lays the values that y sets over c.
@@ -134,11 +131,8 @@ func (y contractYAML) applyRest(c *tenant.Contract) error {
 			c.SoftDay = true
 		}
 	}
-	if y.Ladder != nil {
-		if len(y.Ladder) != 3 {
-			return fmt.Errorf("ladder: three percentages, not %d", len(y.Ladder))
-		}
-		c.Ladder = [3]int32(y.Ladder)
+	if err := y.Ladder.apply(c); err != nil {
+		return err
 	}
 	for _, f := range []struct {
 		kind string
@@ -148,7 +142,7 @@ func (y contractYAML) applyRest(c *tenant.Contract) error {
 			c.Identities = append(c.Identities, f.kind+":"+id)
 		}
 	}
-	return nil
+	return applyScopes(c, y.Scopes)
 }
 
 func (s scalar) int(to *int64, bits int) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/catalog"
+	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/domain/tenant"
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/tenantsfile"
@@ -135,20 +136,46 @@ func (a *app) tenantsShowCmd() *cobra.Command {
 
 // tenantView is a contract as people read it.
 type tenantView struct {
-	ID          string `json:"id"`
-	Plan        string `json:"plan,omitempty"`
-	MinuteUSD   string `json:"minute_usd"`
-	DayUSD      string `json:"day_usd"`
-	MonthUSD    string `json:"month_usd"`
-	SoftDay     bool   `json:"soft_day"`
-	Concurrency int64  `json:"concurrency"`
-	RPM         int64  `json:"requests_per_minute"`
-	InputTPM    int64  `json:"input_tokens_per_minute"`
-	OutputTPM   int64  `json:"output_tokens_per_minute"`
-	Markup      string `json:"markup_percent"`
-	Timezone    string `json:"timezone"`
-	Removed     bool   `json:"removed,omitempty"`
-	Versions    int    `json:"versions"`
+	ID          string     `json:"id"`
+	Plan        string     `json:"plan,omitempty"`
+	MinuteUSD   string     `json:"minute_usd"`
+	DayUSD      string     `json:"day_usd"`
+	MonthUSD    string     `json:"month_usd"`
+	SoftDay     bool       `json:"soft_day"`
+	Concurrency int64      `json:"concurrency"`
+	RPM         int64      `json:"requests_per_minute"`
+	InputTPM    int64      `json:"input_tokens_per_minute"`
+	OutputTPM   int64      `json:"output_tokens_per_minute"`
+	Markup      string     `json:"markup_percent"`
+	Timezone    string     `json:"timezone"`
+	Ladder      ladderView `json:"ladder"`
+	Removed     bool       `json:"removed,omitempty"`
+	Versions    int        `json:"versions"`
+}
+
+// ladderView is a plan's ladder under the names of the tenants file.
+type ladderView struct {
+	Thresholds        [3]int32                         `json:"thresholds"`
+	SemanticThreshold string                           `json:"semantic_threshold,omitempty"`
+	SavingModels      map[string]string                `json:"saving_models,omitempty"`
+	UpgradeURL        string                           `json:"upgrade_url,omitempty"`
+	Language          ladder.Language                  `json:"language"`
+	Texts             map[ladder.Language]ladder.Texts `json:"texts,omitempty"`
+}
+
+func ladderOf(c tenant.Contract) ladderView {
+	a := c.Actions
+	return ladderView{Thresholds: c.Ladder, SemanticThreshold: a.SemanticThreshold, SavingModels: a.SavingModels, UpgradeURL: a.UpgradeURL,
+		Language: a.In(""), Texts: a.Texts}
+}
+
+// short is the ladder in one column: the steps, and how many models have a cheaper one.
+func (l ladderView) short() string {
+	s := fmt.Sprintf("%d/%d/%d", l.Thresholds[0], l.Thresholds[1], l.Thresholds[2])
+	if n := len(l.SavingModels); n > 0 {
+		s += fmt.Sprintf(" (%d cheaper)", n)
+	}
+	return s
 }
 
 func (a *app) tenantsShow(ctx context.Context, out io.Writer, ids []string, now time.Time) error {
@@ -182,16 +209,17 @@ func (a *app) tenantsShow(ctx context.Context, out io.Writer, ids []string, now 
 			ID: id, Plan: c.Plan, MinuteUSD: c.Ceilings.Minute.USD().String(), DayUSD: c.Ceilings.Day.USD().String(),
 			MonthUSD: c.Ceilings.Month.USD().String(), SoftDay: c.SoftDay, Concurrency: c.Limits.Concurrency, RPM: c.Limits.RequestsPerMinute,
 			InputTPM: c.Limits.InputTokensPerMinute, OutputTPM: c.Limits.OutputTokensPerMinute, Markup: c.Markup.String(),
-			Timezone: zone, Removed: c.Removed, Versions: len(h.Versions),
+			Timezone: zone, Ladder: ladderOf(c), Removed: c.Removed, Versions: len(h.Versions),
 		})
 	}
 	if a.json {
 		return printJSON(out, map[string]any{"tenants": views})
 	}
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "TENANT\tPLAN\tMINUTE\tDAY\tMONTH\tCONCURRENCY\tRPM\tMARKUP %\tZONE")
+	fmt.Fprintln(w, "TENANT\tPLAN\tMINUTE\tDAY\tMONTH\tCONCURRENCY\tRPM\tMARKUP %\tLADDER %\tZONE")
 	for _, v := range views {
-		fmt.Fprintf(w, "%s\t%s\t$%s\t$%s\t$%s\t%d\t%d\t%s\t%s\n", v.ID, v.Plan, v.MinuteUSD, v.DayUSD, v.MonthUSD, v.Concurrency, v.RPM, v.Markup, v.Timezone)
+		fmt.Fprintf(w, "%s\t%s\t$%s\t$%s\t$%s\t%d\t%d\t%s\t%s\t%s\n", v.ID, v.Plan, v.MinuteUSD, v.DayUSD, v.MonthUSD, v.Concurrency, v.RPM, v.Markup,
+			v.Ladder.short(), v.Timezone)
 	}
 	return w.Flush()
 }

@@ -10,6 +10,7 @@ package tenant
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/money"
@@ -74,8 +75,10 @@ type Contract struct {
 	Timezone      string // IANA name; "" is UTC
 	Month         MonthKind
 	Ladder        [3]int32 // percent of the day ceiling at which rungs 1, 2 and 3 begin
+	Actions       Actions  // what the rungs do
 	Execution     Execution
 	Identities    []string // "slack:T0123", "telegram:…", "jwt:…"
+	Scopes        []Scope  // sub-scopes with ceilings of their own, sorted
 }
 
 // DefaultLadder is where rungs 1, 2 and 3 begin, in percent of the day ceiling (design.md, section 4.5).
@@ -144,7 +147,7 @@ func (c Contract) Validate() error {
 	if _, err := c.Location(); err != nil {
 		bad("timezone: %w", err)
 	}
-	return errors.Join(errs...)
+	return errors.Join(slices.Concat(errs, c.Actions.validate(), c.validateScopes())...)
 }
 
 // Equal reports whether two versions say the same, their dates aside.
@@ -159,7 +162,8 @@ func (c Contract) Equal(o Contract) bool {
 	}
 	return c.Removed == o.Removed && c.Plan == o.Plan && c.Limits == o.Limits && c.Ceilings == o.Ceilings &&
 		c.Count == o.Count && c.SoftDay == o.SoftDay && c.Overrun.Cmp(o.Overrun) == 0 && c.Markup.Cmp(o.Markup) == 0 &&
-		c.Timezone == o.Timezone && c.Month == o.Month && c.Ladder == o.Ladder && c.Execution == o.Execution
+		c.Timezone == o.Timezone && c.Month == o.Month && c.Ladder == o.Ladder && c.Execution == o.Execution &&
+		c.Actions.Equal(o.Actions) && slices.Equal(c.Scopes, o.Scopes)
 }
 
 // History is every version of one tenant's contract, the oldest first.
