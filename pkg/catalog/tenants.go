@@ -99,7 +99,7 @@ func EncodeTenant(h tenant.History) ([]byte, error) {
 			Execution: &weirv1.ExecutionLimits{
 				MaxCostUsd: c.Execution.MaxCost.USD().String(), MaxDepth: c.Execution.MaxDepth, MaxCalls: c.Execution.MaxCalls,
 			},
-			Ladder: encodeActions(c.Actions),
+			Ladder: encodeActions(c.Actions), Scopes: encodeScopes(c.Scopes),
 		}
 		if c.SoftDay {
 			v.Soft = []string{"day"}
@@ -169,6 +169,9 @@ func decodeContract(v *weirv1.TenantVersion) (tenant.Contract, error) {
 		}
 	}
 	var err error
+	if c.Scopes, err = decodeScopes(v.GetScopes()); err != nil {
+		return c, err
+	}
 	if c.Overrun, err = money.ParsePercent(v.GetOverrunPercent()); err != nil {
 		return c, fmt.Errorf("overrun: %w", err)
 	}

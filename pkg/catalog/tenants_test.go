@@ -32,6 +32,11 @@ tenants:
     count: billed
     execution: {max_cost_usd: 5.00, max_depth: 4, max_calls: 200}
     identities: {slack: [T1]}
+    scopes:
+      - {cost_center: research, ceilings: {minute_usd: 0.000000001}}
+      - {agent: "*", ceilings: {day_usd: 5, month_usd: 50}}
+      - {agent: trusted}
+      - {api_key: k1, ceilings: {month_usd: 7}}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -55,6 +60,9 @@ func TestTenantRoundTrip(t *testing.T) {
 	}
 	if a := got.Versions[0].Actions; !a.Equal(c.Actions) || a.Texts["es"].Cut != "f" || len(a.SavingModels) != 2 {
 		t.Errorf("actions %+v", a)
+	}
+	if s := got.Versions[0].Scopes; len(s) != 4 || s[3].Ceilings.Minute != 1 || s[1].Limited() {
+		t.Errorf("scopes %+v", s)
 	}
 	if len(got.Versions) != 2 || !got.Versions[0].Equal(c) || !got.Versions[1].Equal(removed) || !got.Versions[0].EffectiveFrom.Equal(c.EffectiveFrom) {
 		t.Errorf("got %+v", got)

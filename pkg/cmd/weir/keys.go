@@ -29,7 +29,7 @@ func (a *app) keysCmd() *cobra.Command {
 			if len(tenants) == 0 {
 				return misuse("keys create needs --tenant")
 			}
-			return a.keysCreate(c.Context(), c.OutOrStdout(), tenants, label, time.Now().UTC())
+			return a.keysCreate(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), tenants, label, time.Now().UTC())
 		},
 	}
 	create.Flags().StringSliceVar(&tenants, "tenant", nil, "tenant that the key acts for; several make a service credential")
@@ -43,7 +43,9 @@ func (a *app) keysCmd() *cobra.Command {
 	return group("keys", "API keys; only their hashes are stored", create, revoke)
 }
 
-func (a *app) keysCreate(ctx context.Context, out io.Writer, tenants []string, label string, now time.Time) error {
+// keysCreate writes the key alone to out, so that a script can take it, and its id to notes: revoke and the tenants file's
+// scopes name it.
+func (a *app) keysCreate(ctx context.Context, out, notes io.Writer, tenants []string, label string, now time.Time) error {
 	conn, err := a.kafka(ctx)
 	if err != nil {
 		return err
@@ -70,6 +72,7 @@ func (a *app) keysCreate(ctx context.Context, out io.Writer, tenants []string, l
 		err = printJSON(out, map[string]any{"key": key.Text, "key_id": key.ID, "tenants": tenants})
 	} else {
 		_, err = fmt.Fprintln(out, key.Text)
+		fmt.Fprintln(notes, "key id:", key.ID)
 	}
 	return errors.Join(err, a.waitApplied(ctx, conn, topics.CatalogApikeys))
 }

@@ -136,21 +136,22 @@ func (a *app) tenantsShowCmd() *cobra.Command {
 
 // tenantView is a contract as people read it.
 type tenantView struct {
-	ID          string     `json:"id"`
-	Plan        string     `json:"plan,omitempty"`
-	MinuteUSD   string     `json:"minute_usd"`
-	DayUSD      string     `json:"day_usd"`
-	MonthUSD    string     `json:"month_usd"`
-	SoftDay     bool       `json:"soft_day"`
-	Concurrency int64      `json:"concurrency"`
-	RPM         int64      `json:"requests_per_minute"`
-	InputTPM    int64      `json:"input_tokens_per_minute"`
-	OutputTPM   int64      `json:"output_tokens_per_minute"`
-	Markup      string     `json:"markup_percent"`
-	Timezone    string     `json:"timezone"`
-	Ladder      ladderView `json:"ladder"`
-	Removed     bool       `json:"removed,omitempty"`
-	Versions    int        `json:"versions"`
+	ID          string      `json:"id"`
+	Plan        string      `json:"plan,omitempty"`
+	MinuteUSD   string      `json:"minute_usd"`
+	DayUSD      string      `json:"day_usd"`
+	MonthUSD    string      `json:"month_usd"`
+	SoftDay     bool        `json:"soft_day"`
+	Concurrency int64       `json:"concurrency"`
+	RPM         int64       `json:"requests_per_minute"`
+	InputTPM    int64       `json:"input_tokens_per_minute"`
+	OutputTPM   int64       `json:"output_tokens_per_minute"`
+	Markup      string      `json:"markup_percent"`
+	Timezone    string      `json:"timezone"`
+	Ladder      ladderView  `json:"ladder"`
+	Scopes      []scopeView `json:"scopes,omitempty"`
+	Removed     bool        `json:"removed,omitempty"`
+	Versions    int         `json:"versions"`
 }
 
 // ladderView is a plan's ladder under the names of the tenants file.
@@ -209,7 +210,7 @@ func (a *app) tenantsShow(ctx context.Context, out io.Writer, ids []string, now 
 			ID: id, Plan: c.Plan, MinuteUSD: c.Ceilings.Minute.USD().String(), DayUSD: c.Ceilings.Day.USD().String(),
 			MonthUSD: c.Ceilings.Month.USD().String(), SoftDay: c.SoftDay, Concurrency: c.Limits.Concurrency, RPM: c.Limits.RequestsPerMinute,
 			InputTPM: c.Limits.InputTokensPerMinute, OutputTPM: c.Limits.OutputTokensPerMinute, Markup: c.Markup.String(),
-			Timezone: zone, Ladder: ladderOf(c), Removed: c.Removed, Versions: len(h.Versions),
+			Timezone: zone, Ladder: ladderOf(c), Scopes: scopesOf(c), Removed: c.Removed, Versions: len(h.Versions),
 		})
 	}
 	if a.json {
@@ -221,5 +222,6 @@ func (a *app) tenantsShow(ctx context.Context, out io.Writer, ids []string, now 
 		fmt.Fprintf(w, "%s\t%s\t$%s\t$%s\t$%s\t%d\t%d\t%s\t%s\t%s\n", v.ID, v.Plan, v.MinuteUSD, v.DayUSD, v.MonthUSD, v.Concurrency, v.RPM, v.Markup,
 			v.Ladder.short(), v.Timezone)
 	}
+	printScopes(w, views)
 	return w.Flush()
 }
