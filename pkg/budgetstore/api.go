@@ -21,15 +21,25 @@ type Request struct {
 	// Fingerprint is admit.Content.Fingerprint: another content under the same id is a conflict.
 	Fingerprint admit.Fingerprint
 	Estimate    admit.Estimate
-	Execution   admit.Execution
-	Limits      admit.Limits
-	Calendar    admit.Calendar
-	Lease       time.Duration
+	// Saving is the estimate at the plan's cheaper model, reserved instead of
+	// Estimate from rung 2 on; nil without one.
+	Saving *admit.Estimate
+	// Effect: from rung 2 on a write is refused.
+	Effect admit.Effect
+	// Scopes are the sub-scopes that the call counts in, at most admit.MaxScopes.
+	Scopes    []ScopeLimit
+	Execution admit.Execution
+	Limits    admit.Limits
+	Calendar  admit.Calendar
+	Lease     time.Duration
 	// Context is kept with the hold and given back by replays, Hold and Due:
 	// what the caller needs to rebuild its answer or to write the UNSETTLED
 	// entry. At most MaxContext bytes.
 	Context []byte
 }
+
+// ScopeLimit is one sub-scope with its ceilings.
+type ScopeLimit = admit.ScopeLimit
 
 // Verdict is how Reserve ended.
 type Verdict uint8

@@ -6,13 +6,15 @@ import (
 	"math/rand/v2"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/domain/money"
 )
 
 // model is the same tenant as plain lists: every charge ever made, summed anew for each question. It knows nothing of
 // rings, packed bytes or keys.
 type model struct {
-	last    int64 // µs of the last admitted decision
+	last    int64       // µs of the last admitted decision
+	rung    ladder.Rung // that it was told
 	holds   map[string]*modelHold
 	charges []*charge
 	ended   []endedID

@@ -44,7 +44,8 @@ func TestRandomHistories(t *testing.T) {
 					return
 				}
 			}
-			for _, code := range []string{"admitted", "replayed", "conflict", "ended", string(admit.RateLimited), string(admit.TenantQuotaExceeded)} {
+			for _, code := range []string{"admitted", "replayed", "conflict", "ended", "saving", string(admit.RateLimited), string(admit.TenantQuotaExceeded),
+				string(admit.ToolDeferred)} {
 				if w.count[code] == 0 {
 					t.Errorf("never seen: %s (seen: %v)", code, w.count)
 				}
@@ -158,6 +159,11 @@ func (w *walk) stepReserve() {
 	if w.r.IntN(50) == 0 {
 		r.Estimate.Nanos = 1001
 	}
+	if w.r.IntN(2) == 0 {
+		saving := w.someEstimate()
+		r.Saving = &saving
+	}
+	r.Effect = admit.Effect(w.r.IntN(3) / 2)
 	old := w.someHold()
 	if len(w.done) > 0 && (old == nil || w.r.IntN(2) == 0) {
 		old = pick(w.r, w.done[max(0, len(w.done)-80):])
@@ -220,12 +226,12 @@ func (w *walk) expected(r Request, now int64) Reply {
 	u := w.m.usage(now, day, month, x.Root)
 	most := r.Limits.OpenExecutions
 	r.Limits.OpenExecutions = 0
-	v := admit.Decide(r.Limits, r.Estimate, x, u)
+	v := admit.Decide(r.Limits, r.ask(), x, u)
 	r.Limits.OpenExecutions = most
 	if opens := most > 0 && x.Root != "" && !u.Execution.Open; opens && v.Code == "" {
 		w.m.closeIdle(now) // the script looks at each execution only when another wants to open
 		u = w.m.usage(now, day, month, x.Root)
-		v = admit.Decide(r.Limits, r.Estimate, x, u)
+		v = admit.Decide(r.Limits, r.ask(), x, u)
 	}
 	if v.Limit == admit.LimitConcurrency || v.Code == "" && w.m.notReaped() >= r.Limits.Concurrency {
 		w.m.sweep(now) // the script looks at each lease only when the cheap count does not do
@@ -233,18 +239,22 @@ func (w *walk) expected(r Request, now int64) Reply {
 	if v.Code != "" {
 		return Reply{Verdict: Refused, Refusal: admit.Refusal{Code: v.Code, Limit: v.Limit, Used: v.Used, Asked: v.Asked, Ceiling: v.Ceiling}}
 	}
-	w.m.last = now
+	w.m.last, r.Estimate = now, v.Estimate
 	c := &charge{second: now / 1_000_000, day: day, month: month, root: x.Root, requests: 1, amount: r.Estimate}
 	w.m.charges = append(w.m.charges, c)
 	l := r.Limits
 	a := admit.Answer{ReservedAt: time.UnixMicro(now).UTC(), LeaseUntil: time.UnixMicro(now).Add(r.Lease).UTC(), Day: day, Month: month,
-		Reserved: r.Estimate, Rung: v.Rung, DayUsed: u.Day, DayCeiling: l.Day.Limit,
+		Reserved: r.Estimate, Saving: v.Saving, Rung: v.Rung, RungBefore: w.m.rung, DayUsed: u.Day, DayCeiling: l.Day.Limit,
 		Remaining: admit.Remaining{Minute: l.Minute.Limit - u.Minute - r.Estimate.Nanos, Day: l.Day.Limit - u.Day - r.Estimate.Nanos,
 			Month: l.Month.Limit - u.Month - r.Estimate.Nanos, Requests: l.Requests - u.Requests - 1,
 			InputTokens:  l.InputTokens - u.InputTokens - r.Estimate.InputTokens,
 			OutputTokens: l.OutputTokens - u.OutputTokens - r.Estimate.OutputTokens}}
 	a.Remaining.Concurrency = l.Concurrency - w.m.notReaped() - 1
 	a.Execution.Depth = x.Depth
+	w.m.rung = v.Rung
+	if v.Saving {
+		w.count["saving"]++
+	}
 	if x.Root != "" {
 		root = w.m.root(x.Root)
 		root.known, root.limits = true, x.ExecutionLimits

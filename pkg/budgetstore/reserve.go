@@ -87,10 +87,18 @@ func (r Request) validate() error {
 	if err := r.Execution.Validate(); err != nil {
 		return err
 	}
-	if err := r.Estimate.Validate(); err != nil {
+	if len(r.Scopes) > 0 || r.Limits.Rolling30 {
+		return fmt.Errorf("%w: sub-scopes and rolling months are not known to this store", admit.ErrInvalid)
+	}
+	if err := r.ask().Validate(); err != nil {
 		return err
 	}
 	return r.Limits.Validate()
+}
+
+// ask is what the rule of pkg/domain/admit decides on.
+func (r Request) ask() admit.Ask {
+	return admit.Ask{Estimate: r.Estimate, Saving: r.Saving, Effect: r.Effect, Scopes: r.Scopes}
 }
 
 // packed is the script's first argument; its order is that of reserve.lua:
@@ -111,12 +119,19 @@ func (r Request) packed(ttl time.Duration) []byte {
 	b = labels(b, w.Day, w.Month)
 	b = binary.LittleEndian.AppendUint32(b, uint32(min(l.OpenExecutions, math.MaxUint32)))
 	b = append(b, idHash(r.ID)...)
-	b = labels(doubles(b, int64(steps[1]), int64(steps[2])), w.NextDay, nextMonth)
-	return doubles(b, orNone(int64(x.MaxCost)), orNone(x.MaxDepth), orNone(x.MaxCalls), millis(ttl))
+	b = labels(b, w.NextDay, nextMonth)
+	b = doubles(b, orNone(int64(x.MaxCost)), orNone(x.MaxDepth), orNone(x.MaxCalls), millis(ttl), int64(steps[1]), int64(steps[2]))
+	if r.Saving == nil {
+		return append(b, byte(r.Effect))
+	}
+	return doubles(append(b, byte(r.Effect)|withSaving), int64(r.Saving.Nanos), r.Saving.InputTokens, r.Saving.OutputTokens)
 }
 
-// requestSize is the length of Request.packed.
-const requestSize = 16*8 + 3*4 + 6 + 2*8 + 2*4 + 4*8
+// requestSize is the length of Request.packed, without a saving estimate.
+const requestSize = 16*8 + 3*4 + 6 + 2*4 + 6*8 + 1
+
+// withSaving marks, beside the effect, that a saving estimate follows.
+const withSaving = 2
 
 // labels appends days or months.
 func labels(b []byte, list ...int32) []byte {
@@ -134,30 +149,51 @@ func (r Request) kept() []byte {
 	b = doubles(b, int64(e.Nanos), e.InputTokens, e.OutputTokens, r.Lease.Microseconds())
 	b = append(b, r.Fingerprint[:]...)
 	b = append(append(b, byte(len(root))), root...)
-	for _, n := range r.basis() {
-		b = binary.AppendUvarint(b, uint64(n))
+	figures, n := r.basis(), savingAt
+	figures[0] <<= 1
+	if r.Saving != nil {
+		figures[0] |= 1
+		n = len(figures)
+	}
+	for _, f := range figures[:n] {
+		b = binary.AppendUvarint(b, uint64(f))
 	}
 	return append(b, r.Context...)
 }
 
 // basis is what an answer needs of the request, so that a repeat under other
 // limits is told the same: lease (µs), estimate, stated limits for dollars a
-// minute, day and month, for requests, input, output and concurrency, depth.
-// None is negative.
-type basis [12]int64
+// minute, day and month, for requests, input, output and concurrency, depth;
+// and the saving estimate, which is stored only if there is one: lease × 2 + 1
+// says so. None is negative.
+type basis [15]int64
 
-const basisSize = 12 * 5 // more if need be
+const (
+	basisSize  = 12 * 5 // more if need be
+	savingAt   = 12
+	estimateAt = 1
+)
 
 func (r Request) basis() basis {
 	l, e := r.Limits, r.Estimate
-	return basis{r.Lease.Microseconds(), int64(e.Nanos), e.InputTokens, e.OutputTokens,
+	b := basis{r.Lease.Microseconds(), int64(e.Nanos), e.InputTokens, e.OutputTokens,
 		int64(l.Minute.Limit), int64(l.Day.Limit), int64(l.Month.Limit),
 		orNone(l.Requests), orNone(l.InputTokens), orNone(l.OutputTokens), l.Concurrency, r.Execution.Depth}
+	if s := r.Saving; s != nil {
+		b[savingAt], b[savingAt+1], b[savingAt+2] = int64(s.Nanos), s.InputTokens, s.OutputTokens
+	}
+	return b
 }
 
 func (f *figures) basis() basis {
 	var b basis
-	for i := range b {
+	b[0] = f.uvarint()
+	n := savingAt
+	if b[0]&1 != 0 {
+		n = len(b)
+	}
+	b[0] >>= 1
+	for i := 1; i < n; i++ {
 		b[i] = f.uvarint()
 	}
 	return b
@@ -170,7 +206,8 @@ type decided struct {
 	requests, in, out, minute int64 // in the sliding minute; minute without external
 	day, month                window
 	running                   int64
-	rung                      ladder.Rung
+	rung, before              ladder.Rung
+	saving                    bool
 	external                  int64 // of the minute
 	spent, calls, maxCost     int64 // of the execution
 }
@@ -189,8 +226,10 @@ func (f *figures) decided() decided {
 	d.requests, d.in, d.out, d.minute = int64(f.label()), f.double(), f.double(), f.double()
 	d.day, d.month = f.window(), f.window()
 	d.running = int64(f.label())
-	f.bytes(8 + 4) // leases, expiring holds
-	d.rung, d.external = ladder.Rung(f.byte()), f.double()
+	f.bytes(8 + 4)   // leases, expiring holds
+	told := f.byte() // packed as lua/state.lua says
+	d.rung, d.before, d.saving = ladder.Rung(told&7), ladder.Rung(told>>3&7), told&64 != 0
+	d.external = f.double()
 	d.spent, d.calls, d.maxCost = f.double(), f.double(), f.double()
 	return d
 }
@@ -205,11 +244,14 @@ func (f *figures) window() window {
 // answer is what an admitted call is told: what is left counts this call,
 // what was used of the day does not.
 func (d decided) answer(b basis) admit.Answer {
-	day, month := d.day.own+d.day.external, d.month.own+d.month.external
+	day, month, e := d.day.own+d.day.external, d.month.own+d.month.external, b[estimateAt:]
+	if d.saving {
+		e = b[savingAt:]
+	}
 	a := admit.Answer{ReservedAt: d.at, LeaseUntil: d.at.Add(time.Duration(b[0]) * time.Microsecond),
-		Day: d.day.label, Month: d.month.label, Rung: d.rung,
-		Reserved: admit.Estimate{Nanos: money.Nano(b[1]), InputTokens: b[2], OutputTokens: b[3]},
-		DayUsed:  money.Nano(day - b[1]), DayCeiling: money.Nano(b[5])}
+		Day: d.day.label, Month: d.month.label, Saving: d.saving, Rung: d.rung, RungBefore: d.before,
+		Reserved: admit.Estimate{Nanos: money.Nano(e[0]), InputTokens: e[1], OutputTokens: e[2]},
+		DayUsed:  money.Nano(day - e[0]), DayCeiling: money.Nano(b[5])}
 	a.Remaining = admit.Remaining{
 		Minute: money.Nano(b[4] - d.minute - d.external), Day: money.Nano(b[5] - day), Month: money.Nano(b[6] - month),
 		Requests: b[7] - d.requests, InputTokens: b[8] - d.in, OutputTokens: b[9] - d.out, Concurrency: b[10] - d.running}
@@ -248,6 +290,10 @@ func refusalCode(n byte) admit.Code {
 		return admit.ExecutionBudgetExceeded
 	case 5:
 		return admit.ExecutionDepthExceeded
+	case 7:
+		return admit.ToolDeferred
+	case 8:
+		return admit.ReadOnlyMode
 	default:
 		return admit.ExecutionRevoked
 	}
@@ -256,7 +302,7 @@ func refusalCode(n byte) admit.Code {
 func refusalLimit(n byte) admit.Limit {
 	names := [...]admit.Limit{admit.NoLimit, admit.LimitRequests, admit.LimitInputTokens, admit.LimitOutputTokens, admit.LimitConcurrency,
 		admit.LimitMinute, admit.LimitDay, admit.LimitMonth, admit.LimitMaxCost, admit.LimitMaxDepth, admit.LimitMaxCalls,
-		admit.NoLimit /* revoked */, admit.LimitOpenExecutions}
+		admit.NoLimit /* revoked, or barred by the rung */, admit.LimitOpenExecutions}
 	if int(n) >= len(names) {
 		return admit.NoLimit
 	}

@@ -301,7 +301,7 @@ func TestPrecedence(t *testing.T) {
 		r2 := w.request(10)
 		r2.Execution, r2.Estimate, r2.Limits = r.Execution, r.Estimate, l
 		r2.Execution.ExecutionLimits = x
-		want := admit.Decide(l, r2.Estimate, r2.Execution, u)
+		want := admit.Decide(l, r2.ask(), r2.Execution, u)
 		got := w.reserve(r2)
 		if got.Refusal.Code != want.Code || got.Refusal.Limit != want.Limit || got.Refusal.Used != want.Used || got.Refusal.Ceiling != want.Ceiling {
 			t.Fatalf("mask %b: got %+v, want %+v", mask, got.Refusal, want)

@@ -13,8 +13,8 @@ local epoch, caller, turns, lease, nano, tin, tout, lq, li, lo, lc, nc, dc, mc, 
 local v = call('HMGET', key, '{', id, xfield, '{f')
 local S, H, X, F = v[1], v[2], v[3], v[4]
 if not S then return '\10' end
-local e, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw, dh, dx, ma, mw, mh, mx, running, first, expiring =
-  unpack_('<dddI4dddI4dddI4dddI4dddI4dI4', S)
+local e, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw, dh, dx, ma, mw, mh, mx, running, first, expiring, told =
+  unpack_('<dddI4dddI4dddI4dddI4dddI4dI4B', S)
 if e ~= epoch then return e == -epoch and '\11' or '\12' end
 if expiring >= 65536 then return '\14' end
 local now
@@ -50,7 +50,7 @@ local skew = now - caller
 if skew > 2000000 or skew < -2000000 then return '\13' end
 
 -- Windows by the store's clock.
-if now >= turns then label, mlabel = unpack_('<I4I4', arg, 163) end
+if now >= turns then label, mlabel = unpack_('<I4I4', arg, 147) end
 local back
 if label ~= da or mlabel ~= ma then
 --#slot
@@ -78,13 +78,27 @@ if now < extends * 1000000 then
 end
 local nused = sn + outside
 
+-- The rung, from what was used before this call. It picks the price, and what a write is told.
+local rung, barred, saving = 0, nil, false
+if dused >= s1 then
+  local s2, s3, more = unpack_('<ddB', arg, 187)
+  rung = dused >= s3 and 3 or dused >= s2 and 2 or 1
+  if rung > 1 then
+    if more % 2 == 1 then barred = rung + 5 end
+    if more > 1 then
+      nano, tin, tout = unpack_('<ddd', arg, 204)
+      saving = true
+    end
+  end
+end
+
 -- The execution: its own limits once they are known, else the caller's.
 local xown, xheld, xc, flags, xext, xversion = 0, 0, 0, 0, 0, 0
 local xcost, xdepth, xcalls = 9007199254740991, 9007199254740991, 9007199254740991
 if xfield ~= '{' then
   if not X then X = call('GET', string.sub(key, 1, -2) .. 'x:' .. string.sub(xfield, 3)) end
   if X then xown, xheld, xc, flags, xext, xcost, xdepth, xcalls, xversion = unpack_('<dddBddddd', X) end
-  if flags % 2 == 0 then xcost, xdepth, xcalls = unpack_('<ddd', arg, 171) end
+  if flags % 2 == 0 then xcost, xdepth, xcalls = unpack_('<ddd', arg, 155) end
 end
 
 -- Limits, the one that must not be retried first. admit.Decide states the same order.
@@ -103,6 +117,7 @@ elseif xc + 1 > xcalls then code, limit, window, used, asked, ceiling = 4, 10, 0
 elseif mused + nano > mc or mw + nano > 9007199254740991 then code, limit, window, used, asked, ceiling = 2, 7, mlabel, mused, nano, mc
 elseif dused + nano > dc or dw + nano > 9007199254740991 then code, limit, window, used, asked, ceiling = 2, 6, label, dused, nano, dc
 elseif nused + nano > nc then code, limit, window, used, asked, ceiling = 2, 5, 0, nused, nano, nc
+elseif barred then code, limit, window, used, asked, ceiling = barred, 11, 0, 0, 0, 0
 elseif q > lq then code, limit, window, used, asked, ceiling = 1, 1, 0, sq, 1, lq
 elseif ti > li then code, limit, window, used, asked, ceiling = 1, 2, 0, si, tin, li
 elseif to > lo then code, limit, window, used, asked, ceiling = 1, 3, 0, so, tout, lo
@@ -147,11 +162,6 @@ if code then
 end
 
 -- Everything fits: charge it.
-local rung = 0
-if dused >= s1 then
-  local s2, s3 = unpack_('<dd', arg, 147)
-  rung = dused >= s3 and 3 or dused >= s2 and 2 or 1
-end
 local ends = now + lease
 if running == 0 or ends < first then first = ends end
 local x
@@ -160,19 +170,21 @@ if xfield ~= '{' then
   x = pack('<dddBdddddd', xown, xheld + nano, xc, (opens or flags > 7) and 9 or 1, xext, xcost, xdepth, xcalls, xversion, now)
   if opens then call('SADD', string.sub(key, 1, -2) .. 'o', string.sub(xfield, 3)) end
   if not X then
-    call('SET', string.sub(key, 1, -2) .. 'x:' .. string.sub(xfield, 3), x, 'PX', string.format('%.0f', (unpack_('<d', arg, 195))))
+    call('SET', string.sub(key, 1, -2) .. 'x:' .. string.sub(xfield, 3), x, 'PX', string.format('%.0f', (unpack_('<d', arg, 179))))
   end
 end
+local kept = ARGV[3]
+if saving then kept = pack('<ddd', nano, tin, tout) .. string.sub(kept, 25) end
 local head = pack('<dddI4dddI4dddI4dddI4dddI4dI4Bdddd', e, extends, now, oq + 1, oi + tin, oo + tout, on + nano, q, ti, to, sn + nano,
-  label, dw + nano, dh + nano, dx, mlabel, mw + nano, mh + nano, mx, running + 1, first, expiring, rung, outside, xown + xext, xc, xcost)
+  label, dw + nano, dh + nano, dx, mlabel, mw + nano, mh + nano, mx, running + 1, first, expiring, rung + told % 8 * 8 + (saving and 64 or 0), outside, xown + xext, xc, xcost)
 if x and ring then
-  call('HSET', key, '{', head, id, ARGV[3], hfield, head, xfield, x, '{r', ring)
+  call('HSET', key, '{', head, id, kept, hfield, head, xfield, x, '{r', ring)
 elseif x then
-  call('HSET', key, '{', head, id, ARGV[3], hfield, head, xfield, x)
+  call('HSET', key, '{', head, id, kept, hfield, head, xfield, x)
 elseif ring then
-  call('HSET', key, '{', head, id, ARGV[3], hfield, head, '{r', ring)
+  call('HSET', key, '{', head, id, kept, hfield, head, '{r', ring)
 else
-  call('HSET', key, '{', head, id, ARGV[3], hfield, head)
+  call('HSET', key, '{', head, id, kept, hfield, head)
 end
 if back then call('HSET', key, '{b', back) end
 return head

@@ -9,7 +9,8 @@
 --     9-12  the same over the window: the open second and the 60 before it
 --     13-16 day A: label, own, held, external      17-20 month A
 --     21 open holds  22 no lease of theirs ends before (µs)  23 holds in e
---     and what else the last reservation was told: rung (1 byte), external dollars of the minute, its execution's
+--     and what else the last reservation was told: a byte (rung, 8 x the rung that the one before was told,
+--     64 if the saving estimate was reserved), external dollars of the minute, its execution's
 --     dollars, calls and dollar limit (2^53 - 1: none)
 --   field "{b"  24-27 day B   28-31 day C   32-35 month B   36-39 month C
 --   field "{c"  1 next journal offset

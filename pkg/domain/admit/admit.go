@@ -64,7 +64,9 @@ type Limits struct {
 	Concurrency                         int64
 	OpenExecutions                      int64 // root executions at a time, 0 = no limit
 	Minute, Day, Month                  Ceiling
-	Ladder                              ladder.Thresholds
+	// Rolling30: the month is today and the 30 days before.
+	Rolling30 bool
+	Ladder    ladder.Thresholds
 }
 
 // Estimate is what a call may cost at most.
@@ -111,7 +113,12 @@ type Answer struct {
 	LeaseUntil time.Time
 	Day, Month int32 // labels of the windows it is charged in
 	Reserved   Estimate
-	Rung       ladder.Rung
+	// Saving: Reserved is the saving estimate, because the rung picked it.
+	Saving bool
+	Rung   ladder.Rung
+	// RungBefore is what the tenant's last reservation was told, ladder.Normal
+	// before the first.
+	RungBefore ladder.Rung
 	// DayUsed is own + external of the day before this call; the rung and the
 	// percentage come from it.
 	DayUsed, DayCeiling money.Nano

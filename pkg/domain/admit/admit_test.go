@@ -42,8 +42,10 @@ func TestDecide(t *testing.T) {
 		{ExecutionBudgetExceeded, LimitMaxCost, 3, func() { x.MaxCost = 0 }},
 		{ExecutionBudgetExceeded, LimitMaxCalls, 3, func() { x.MaxCalls = 0 }},
 		{TenantQuotaExceeded, LimitMonth, 4, func() { u.Month = 49 }},
-		{TenantQuotaExceeded, LimitDay, 4, func() { u.Day = 49 }},
+		{TenantQuotaExceeded, LimitDay, 4, func() { l.Day.Cap = 300 }},
 		{TenantQuotaExceeded, LimitMinute, 4, func() { u.Minute = 49 }},
+		{ReadOnlyMode, NoLimit, 3, func() { u.Day = 99; l.Day.Cap = 250 }},
+		{ToolDeferred, NoLimit, 2, func() { u.Day = 49 }},
 		{RateLimited, LimitRequests, 0, func() { u.Requests = 99 }},
 		{RateLimited, LimitInputTokens, 0, func() { u.InputTokens = 99 }},
 		{RateLimited, LimitOutputTokens, 0, func() { u.OutputTokens = 99 }},
@@ -51,13 +53,13 @@ func TestDecide(t *testing.T) {
 		{RateLimited, LimitOpenExecutions, 0, func() { u.Execution.Open = true }},
 		{"", NoLimit, 0, func() {}},
 	} {
-		v := Decide(l, e, x, u)
+		v := Decide(l, Ask{Estimate: e, Effect: Write}, x, u)
 		if v.Code != step.code || v.Limit != step.limit || v.Rung != step.rung {
 			t.Fatalf("got %+v, want %s %s rung %d", v, step.code, step.limit, step.rung)
 		}
 		step.mend()
 	}
-	if v := Decide(l, e, Execution{Depth: 9}, full); v.Code == ExecutionRevoked || v.Code == ExecutionDepthExceeded {
+	if v := Decide(l, Ask{Estimate: e}, Execution{Depth: 9}, full); v.Code == ExecutionRevoked || v.Code == ExecutionDepthExceeded {
 		t.Errorf("without an execution: %+v", v)
 	}
 }
@@ -71,7 +73,7 @@ func TestDecideIsSound(t *testing.T) {
 		e := Estimate{Nanos: money.Nano(n.Draw(t, "e")), InputTokens: n.Draw(t, "ei"), OutputTokens: n.Draw(t, "eo")}
 		fits := u.Requests < 100 && u.InputTokens+e.InputTokens <= 100 && u.OutputTokens+e.OutputTokens <= 100 && u.Running < 100 &&
 			u.Minute+e.Nanos <= 100 && u.Day+e.Nanos <= 100 && u.Month+e.Nanos <= 100
-		v := Decide(l, e, Execution{}, u)
+		v := Decide(l, Ask{Estimate: e}, Execution{}, u)
 		if (v.Code == "") != fits {
 			t.Fatalf("%+v, but fits is %v", v, fits)
 		}

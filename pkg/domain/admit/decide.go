@@ -5,6 +5,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/window"
 )
 
 // Usage is what counts against a tenant's limits at one instant: settled,
@@ -16,7 +17,11 @@ type Usage struct {
 	OpenExecutions                      int64
 	Minute, Day, Month                  money.Nano
 	Execution                           ExecutionUsage
+	Scopes                              []ScopeUsage // in the order of Ask.Scopes
 }
+
+// ScopeUsage is what counts against one sub-scope.
+type ScopeUsage struct{ Minute, Day, Month money.Nano }
 
 // ExecutionUsage is what counts against one root execution.
 type ExecutionUsage struct {
@@ -31,9 +36,15 @@ type Verdict struct {
 	Code                 Code
 	Limit                Limit
 	Used, Asked, Ceiling int64
+	// ScopeKind and ScopeID name the sub-scope whose limit refused.
+	ScopeKind window.ScopeKind
+	ScopeID   string
 	// Rung is where the tenant stands before this call; ladder.Cut for a
 	// quota that is used up.
 	Rung ladder.Rung
+	// Estimate is what the rung picked, Saving whether it is the cheaper one.
+	Estimate Estimate
+	Saving   bool
 }
 
 // check is one limit: it fails when used + asked is above the ceiling.
@@ -41,51 +52,93 @@ type check struct {
 	code                 Code
 	limit                Limit
 	used, asked, ceiling int64
+	scope                *ScopeLimit
 }
 
 // Decide is the rule. Its order is the precedence of design section 4.6: what
 // must not be retried comes first, and of those what no waiting can cure:
 // revoked, larger than a limit, the execution's limits, then month, day and
-// minute; last the rates, concurrency and open executions, which may be retried.
-func Decide(l Limits, e Estimate, x Execution, u Usage) Verdict {
-	rung := ladder.At(u.Day, l.Day.Limit, l.Ladder)
+// minute, of the tenant before its sub-scopes; what the rung bars; last the
+// rates, concurrency and open executions, which may be retried.
+func Decide(l Limits, a Ask, x Execution, u Usage) Verdict {
+	v := Verdict{Rung: ladder.At(u.Day, l.Day.Limit, l.Ladder)}
+	v.Estimate, v.Saving = a.at(v.Rung)
 	if x.Root != "" && u.Execution.Revoked {
-		return Verdict{Code: ExecutionRevoked, Rung: rung}
+		v.Code = ExecutionRevoked
+		return v
 	}
+	for _, c := range lasting(l, a, v.Estimate, x, u) {
+		if c.fails() {
+			return v.refused(c)
+		}
+	}
+	if v.Code = a.barred(v.Rung); v.Code != "" {
+		return v
+	}
+	for _, c := range passing(l, v.Estimate, x, u) {
+		if c.fails() {
+			return v.refused(c)
+		}
+	}
+	return v
+}
+
+func (c check) fails() bool { return c.used > c.ceiling-c.asked }
+
+func (v Verdict) refused(c check) Verdict {
+	v.Code, v.Limit, v.Used, v.Asked, v.Ceiling = c.code, c.limit, c.used, c.asked, c.ceiling
+	if c.scope != nil {
+		v.ScopeKind, v.ScopeID = c.scope.Kind, c.scope.ID
+	} else if c.code == TenantQuotaExceeded {
+		v.Rung = ladder.Cut
+	}
+	return v
+}
+
+// lasting are the checks that must not be retried, in order.
+func lasting(l Limits, a Ask, e Estimate, x Execution, u Usage) []check {
 	nanos := int64(e.Nanos)
-	checks := []check{
-		{EstimateExceedsLimit, LimitMonth, 0, nanos, int64(l.Month.Cap)},
-		{EstimateExceedsLimit, LimitDay, 0, nanos, int64(l.Day.Cap)},
-		{EstimateExceedsLimit, LimitMinute, 0, nanos, int64(l.Minute.Cap)},
-		{EstimateExceedsLimit, LimitInputTokens, 0, e.InputTokens, orUnlimited(l.InputTokens)},
-		{EstimateExceedsLimit, LimitOutputTokens, 0, e.OutputTokens, orUnlimited(l.OutputTokens)},
+	checks := quota(EstimateExceedsLimit, nanos, l.Month, l.Day, l.Minute, ScopeUsage{}, nil)
+	checks = append(checks,
+		check{EstimateExceedsLimit, LimitInputTokens, 0, e.InputTokens, orUnlimited(l.InputTokens), nil},
+		check{EstimateExceedsLimit, LimitOutputTokens, 0, e.OutputTokens, orUnlimited(l.OutputTokens), nil})
+	for i, s := range a.Scopes {
+		checks = append(checks, quota(EstimateExceedsLimit, nanos, s.Month, s.Day, s.Minute, ScopeUsage{}, &a.Scopes[i])...)
 	}
 	if x.Root != "" {
 		checks = append(checks,
-			check{ExecutionDepthExceeded, LimitMaxDepth, x.Depth, 0, orUnlimited(x.MaxDepth)},
-			check{ExecutionBudgetExceeded, LimitMaxCost, int64(u.Execution.Spent), nanos, orUnlimited(int64(x.MaxCost))},
-			check{ExecutionBudgetExceeded, LimitMaxCalls, u.Execution.Calls, 1, orUnlimited(x.MaxCalls)})
+			check{ExecutionDepthExceeded, LimitMaxDepth, x.Depth, 0, orUnlimited(x.MaxDepth), nil},
+			check{ExecutionBudgetExceeded, LimitMaxCost, int64(u.Execution.Spent), nanos, orUnlimited(int64(x.MaxCost)), nil},
+			check{ExecutionBudgetExceeded, LimitMaxCalls, u.Execution.Calls, 1, orUnlimited(x.MaxCalls), nil})
 	}
-	checks = append(checks,
-		check{TenantQuotaExceeded, LimitMonth, int64(u.Month), nanos, int64(l.Month.Cap)},
-		check{TenantQuotaExceeded, LimitDay, int64(u.Day), nanos, int64(l.Day.Cap)},
-		check{TenantQuotaExceeded, LimitMinute, int64(u.Minute), nanos, int64(l.Minute.Cap)},
-		check{RateLimited, LimitRequests, u.Requests, 1, orUnlimited(l.Requests)},
-		check{RateLimited, LimitInputTokens, u.InputTokens, e.InputTokens, orUnlimited(l.InputTokens)},
-		check{RateLimited, LimitOutputTokens, u.OutputTokens, e.OutputTokens, orUnlimited(l.OutputTokens)},
-		check{RateLimited, LimitConcurrency, u.Running, 1, l.Concurrency})
+	checks = append(checks, quota(TenantQuotaExceeded, nanos, l.Month, l.Day, l.Minute, ScopeUsage{u.Minute, u.Day, u.Month}, nil)...)
+	for i, s := range a.Scopes {
+		checks = append(checks, quota(TenantQuotaExceeded, nanos, s.Month, s.Day, s.Minute, u.Scopes[i], &a.Scopes[i])...)
+	}
+	return checks
+}
+
+// quota are the windows of dollars, the longest first.
+func quota(code Code, nanos int64, month, day, minute Ceiling, u ScopeUsage, scope *ScopeLimit) []check {
+	return []check{
+		{code, LimitMonth, int64(u.Month), nanos, int64(month.Cap), scope},
+		{code, LimitDay, int64(u.Day), nanos, int64(day.Cap), scope},
+		{code, LimitMinute, int64(u.Minute), nanos, int64(minute.Cap), scope},
+	}
+}
+
+// passing are the checks that may be retried, in order.
+func passing(l Limits, e Estimate, x Execution, u Usage) []check {
+	checks := []check{
+		{RateLimited, LimitRequests, u.Requests, 1, orUnlimited(l.Requests), nil},
+		{RateLimited, LimitInputTokens, u.InputTokens, e.InputTokens, orUnlimited(l.InputTokens), nil},
+		{RateLimited, LimitOutputTokens, u.OutputTokens, e.OutputTokens, orUnlimited(l.OutputTokens), nil},
+		{RateLimited, LimitConcurrency, u.Running, 1, l.Concurrency, nil},
+	}
 	if x.Root != "" && !u.Execution.Open {
-		checks = append(checks, check{RateLimited, LimitOpenExecutions, u.OpenExecutions, 1, orUnlimited(l.OpenExecutions)})
+		checks = append(checks, check{RateLimited, LimitOpenExecutions, u.OpenExecutions, 1, orUnlimited(l.OpenExecutions), nil})
 	}
-	for _, c := range checks {
-		if c.used > c.ceiling-c.asked {
-			if c.code == TenantQuotaExceeded {
-				rung = ladder.Cut
-			}
-			return Verdict{Code: c.code, Limit: c.limit, Used: c.used, Asked: c.asked, Ceiling: c.ceiling, Rung: rung}
-		}
-	}
-	return Verdict{Rung: rung}
+	return checks
 }
 
 func orUnlimited(n int64) int64 {

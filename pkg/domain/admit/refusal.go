@@ -4,12 +4,17 @@ import (
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/window"
 )
 
 // Refusal is why a reservation was not admitted. It changed no counter.
 type Refusal struct {
 	Code  Code
 	Limit Limit
+	// ScopeKind and ScopeID name the sub-scope whose limit refused; empty: it is
+	// the tenant's own. ScopeID is "~" where values beyond the bound share one.
+	ScopeKind window.ScopeKind
+	ScopeID   string
 	// At is the store's time of the decision.
 	At time.Time
 	// FreesAt is when the same request could fit by time alone, if nothing
