@@ -58,6 +58,8 @@ type Options struct {
 // Store is a connection pool to one Redis. Concurrent calls share round trips. Safe for concurrent use.
 type Store struct {
 	client  redis.UniversalClient
+	probe   redis.UniversalClient // two connections that the guard lets through
+	guard   *guard
 	stream  *redis.AutoPipeliner // for scripts: concurrent calls share round trips
 	scripts scripts
 	opts    Options
@@ -75,19 +77,24 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if opts.ExecutionTTL == 0 {
 		opts.ExecutionTTL = 48 * time.Hour
 	}
-	client, err := connect(url)
+	loaded, err := loadScripts()
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := loadScripts()
+	watch := newGuard()
+	client, err := connect(url, watch.check, 0)
+	if err != nil {
+		return nil, err
+	}
+	probe, err := connect(url, nil, 2)
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
 	stream, err := share(client)
 	if err != nil {
-		return nil, errors.Join(err, client.Close())
+		return nil, errors.Join(err, client.Close(), probe.Close())
 	}
-	s := &Store{client: client, stream: stream, scripts: loaded, opts: opts}
+	s := &Store{client: client, probe: probe, guard: watch, stream: stream, scripts: loaded, opts: opts}
 	if err := s.check(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -101,7 +108,8 @@ const readTimeout = time.Second
 
 // connect parses the URL forms of Open. A context's deadline bounds every
 // call; go-redis may retry within it, because the scripts are idempotent.
-func connect(url string) (redis.UniversalClient, error) {
+// hook sees every new connection; size bounds the pool, 0 is the client's own.
+func connect(url string, hook func(context.Context, *redis.Conn) error, size int) (redis.UniversalClient, error) {
 	url, err := passwordFile(url)
 	if err != nil {
 		return nil, err
@@ -117,7 +125,7 @@ func connect(url string) (redis.UniversalClient, error) {
 			return nil, fmt.Errorf("redis address: %w", err)
 		}
 		o.ContextTimeoutEnabled, o.MaintNotificationsConfig = true, quiet
-		o.ReadTimeout = cmp.Or(o.ReadTimeout, readTimeout)
+		o.ReadTimeout, o.OnConnect, o.PoolSize = cmp.Or(o.ReadTimeout, readTimeout), hook, cmp.Or(size, o.PoolSize)
 		return redis.NewClient(o), nil
 	case "+cluster":
 		o, err := redis.ParseClusterURL(url)
@@ -125,7 +133,7 @@ func connect(url string) (redis.UniversalClient, error) {
 			return nil, fmt.Errorf("redis cluster address: %w", err)
 		}
 		o.ContextTimeoutEnabled, o.MaintNotificationsConfig = true, quiet
-		o.ReadTimeout = cmp.Or(o.ReadTimeout, readTimeout)
+		o.ReadTimeout, o.OnConnect, o.PoolSize = cmp.Or(o.ReadTimeout, readTimeout), hook, cmp.Or(size, o.PoolSize)
 		return redis.NewClusterClient(o), nil
 	case "+sentinel":
 		o, err := redis.ParseFailoverURL(url)
@@ -133,6 +141,7 @@ func connect(url string) (redis.UniversalClient, error) {
 			return nil, fmt.Errorf("redis sentinel address: %w", err)
 		}
 		o.ContextTimeoutEnabled, o.ReadTimeout = true, cmp.Or(o.ReadTimeout, readTimeout)
+		o.OnConnect, o.PoolSize = hook, cmp.Or(size, o.PoolSize)
 		return redis.NewFailoverClient(o), nil
 	default:
 		return nil, fmt.Errorf("redis address: scheme %q is not redis, rediss, or one of them with +cluster or +sentinel", scheme)
@@ -154,7 +163,9 @@ func (s *Store) check(ctx context.Context) error {
 }
 
 // Close closes the connections.
-func (s *Store) Close() error { return errors.Join(s.stream.Close(), s.client.Close()) }
+func (s *Store) Close() error {
+	return errors.Join(s.stream.Close(), s.client.Close(), s.probe.Close())
+}
 
 // Ping asks Redis for a sign of life. The error wraps ErrUnavailable.
 func (s *Store) Ping(ctx context.Context) error {

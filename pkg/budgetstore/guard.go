@@ -1,0 +1,149 @@
+package budgetstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ErrReplaced: a new connection met a Redis that the epoch does not know: restarted, failed over or restored, so it may
+// have lost writes. Nothing was sent to it. Admission answers budget_store_recovering.
+var ErrReplaced = errors.New("redis was restarted, failed over or restored: its replication id is another one")
+
+// guard lets connections through to known masters only. Redis draws a new master_replid whenever it starts and whenever
+// a replica is promoted, which are the moments at which writes can be lost without a trace (design.md 4.4).
+type guard struct {
+	allowed  atomic.Pointer[[]string] // nil: any
+	replaced chan struct{}
+}
+
+func newGuard() *guard { return &guard{replaced: make(chan struct{}, 1)} }
+
+// check is go-redis' OnConnect. Of its error the client returns what it unwraps to, so that is the sentinel.
+func (g *guard) check(ctx context.Context, cn *redis.Conn) error {
+	allowed := g.allowed.Load()
+	if allowed == nil {
+		return nil
+	}
+	info, err := cn.Info(ctx, "replication").Result()
+	if err != nil {
+		return fmt.Errorf("%w: info replication: %w", ErrUnavailable, err)
+	}
+	if id := infoField(info, "master_replid"); !slices.Contains(*allowed, id) {
+		select {
+		case g.replaced <- struct{}{}:
+		default: // somebody is told already
+		}
+		return fmt.Errorf("%w", ErrReplaced)
+	}
+	return nil
+}
+
+// Allow names the replication ids that new connections may meet; none means any. Connections that are open stay: scripts
+// compare the epoch.
+func (s *Store) Allow(ids []string) {
+	if len(ids) == 0 {
+		s.guard.allowed.Store(nil)
+		return
+	}
+	ids = slices.Clone(ids)
+	s.guard.allowed.Store(&ids)
+}
+
+// Replaced receives when a connection was refused because of ErrReplaced.
+func (s *Store) Replaced() <-chan struct{} { return s.guard.replaced }
+
+// Standing is what Redis says of itself.
+type Standing struct {
+	// Epoch is 0 where none is stored.
+	Epoch int64
+	// ReplicationIDs are the master_replid of all its masters, sorted.
+	ReplicationIDs []string
+	// Seal is the token of a planned restart; "" = none.
+	Seal string
+}
+
+const sealKey = "w:seal"
+
+// Inspect asks Redis what it is, whatever Allow says. ErrUnavailable where it does not answer, or is a replica.
+func (s *Store) Inspect(ctx context.Context) (Standing, error) {
+	var out Standing
+	var err error
+	if out.ReplicationIDs, err = s.replicationIDs(ctx); err != nil {
+		return Standing{}, err
+	}
+	// One after the other, not as a pair: the two keys are in different slots of a Cluster.
+	if out.Epoch, err = s.probe.Get(ctx, epochKey).Int64(); err != nil && !errors.Is(err, redis.Nil) {
+		return Standing{}, fmt.Errorf("%w: inspect: %w", ErrUnavailable, err)
+	}
+	if out.Seal, err = s.probe.Get(ctx, sealKey).Result(); err != nil && !errors.Is(err, redis.Nil) {
+		return Standing{}, fmt.Errorf("%w: inspect: %w", ErrUnavailable, err)
+	}
+	return out, nil
+}
+
+func (s *Store) replicationIDs(ctx context.Context) ([]string, error) {
+	var mu sync.Mutex
+	var ids []string
+	ask := func(ctx context.Context, c redis.Cmdable) error {
+		info, err := c.Info(ctx, "replication").Result()
+		if err != nil {
+			return fmt.Errorf("%w: info replication: %w", ErrUnavailable, err)
+		}
+		id := infoField(info, "master_replid")
+		if role := infoField(info, "role"); role != "master" || id == "" {
+			return fmt.Errorf("%w: its role is %q, its replication id %q", ErrUnavailable, role, id)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		ids = append(ids, id)
+		return nil
+	}
+	var err error
+	if cluster, ok := s.probe.(*redis.ClusterClient); ok {
+		err = cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return ask(ctx, c) })
+	} else {
+		err = ask(ctx, s.probe)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), err
+}
+
+// infoField is one line of INFO; "" if it is not there.
+func infoField(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// SetEpoch makes this the Redis of an epoch, which its tenants' counters are made for afterwards.
+func (s *Store) SetEpoch(ctx context.Context, epoch int64) error {
+	if err := s.probe.Set(ctx, epochKey, epoch, 0).Err(); err != nil {
+		return fmt.Errorf("%w: set epoch: %w", ErrUnavailable, err)
+	}
+	return nil
+}
+
+// ErrCluster: a Cluster cannot be sealed, because one key is in one of its shards.
+var ErrCluster = errors.New("a Redis Cluster cannot be sealed")
+
+// Seal leaves a token behind everything that was written, once nobody writes any more: the Redis that comes back with it
+// has all of it, because what Redis keeps is always the beginning of what was written.
+func (s *Store) Seal(ctx context.Context, token string) error {
+	if _, cluster := s.probe.(*redis.ClusterClient); cluster {
+		return ErrCluster
+	}
+	if err := s.probe.Set(ctx, sealKey, token, 0).Err(); err != nil {
+		return fmt.Errorf("%w: seal: %w", ErrUnavailable, err)
+	}
+	return nil
+}
