@@ -17,41 +17,58 @@ import (
 
 // reserve decides whether a call may be made: POST /v1/reservations.
 func (s *Service) reserve(ctx context.Context, c caller, req reserveRequest) (answer, error) {
-	if p := req.check(); p != nil {
-		return answer{}, p
+	p, err := s.prepare(c, req)
+	if err != nil {
+		return answer{}, err
 	}
+	reply, err := s.decide(ctx, p.request)
+	if err != nil {
+		return answer{}, err
+	}
+	return s.conclude(c, p, reply)
+}
 
+// prepared is a reservation that the budget store can decide on.
+type prepared struct {
+	now     time.Time
+	asked   call
+	request budgetstore.Request
+}
+
+// prepare is all that comes before the decision: it asks no store.
+func (s *Service) prepare(c caller, req reserveRequest) (prepared, error) {
+	// decode
+	if p := req.check(); p != nil {
+		return prepared{}, p
+	}
 	now := s.deps.Now()
 	if p := s.killed(c.tenant, req.Provider, req.Model); p != nil {
 		s.decisions.refused(c.tenant, req.ReservationID, call{Agent: req.AgentID}, admit.Refusal{Code: admit.Killed}, now)
-		return answer{}, p
+		return prepared{}, p
 	}
 
 	// load
 	execution, err := s.execution(c, req.ExecutionToken)
 	if err != nil {
-		return answer{}, err
+		return prepared{}, err
 	}
 	asked, e, err := s.quote(req, execution, now)
 	if err != nil {
-		return answer{}, err
+		return prepared{}, err
 	}
-
-	// decide
 	request, p := s.request(c, req, execution, asked, e, now)
 	if p != nil {
-		return answer{}, p
+		return prepared{}, p
 	}
-	reply, err := s.decide(ctx, request)
-	if err != nil {
-		return answer{}, err
-	}
+	return prepared{now: now, asked: asked, request: request}, nil
+}
 
-	// save: the store has. emit:
+// conclude is all that comes after the decision, which the store has saved: it emits, and answers.
+func (s *Service) conclude(c caller, p prepared, reply budgetstore.Reply) (answer, error) {
 	if reply.Verdict == budgetstore.Refused {
-		s.decisions.refused(c.tenant, req.ReservationID, asked, reply.Refusal, now)
+		s.decisions.refused(c.tenant, p.request.ID, p.asked, reply.Refusal, p.now)
 	}
-	return s.reserved(c, request, reply)
+	return s.reserved(c, p.request, reply)
 }
 
 func (req reserveRequest) check() *Problem {

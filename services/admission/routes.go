@@ -24,6 +24,7 @@ func (s *Service) table() []route {
 		{"POST /v1/executions", s.identifyHTTP, withBody(s.begin)},
 		{"POST /v1/executions/{root}/close", s.identifyHTTP, withID("root", mayBeEmpty, s.closeExecution)},
 		{"POST /v1/reservations", s.identifyHTTP, withBody(s.reserve)},
+		{"POST /v1/reservations:batch", s.identifyHTTP, s.reserveBatchHTTP},
 		{"GET /v1/reservations/{id}", s.identifyHTTP, s.stateHTTP},
 		{"POST /v1/reservations/{id}/settle", s.identifyHTTP, withID("id", notEmpty, s.settle)},
 		{"POST /v1/reservations/{id}/release", s.identifyHTTP, withID("id", mayBeEmpty, s.release)},

@@ -58,6 +58,22 @@ type reserveAnswer struct {
 	ExpiresAt     string             `json:"expires_at"`
 }
 
+// batchRequest has each reservation as it came: what is wrong with one is answered for that one alone.
+type batchRequest struct {
+	Reservations []json.RawMessage `json:"reservations"`
+}
+
+type batchAnswer struct {
+	Results []batchResult `json:"results"` // in the order of the request
+}
+
+// batchResult is the answer to one reservation of a batch: what POST /v1/reservations would have answered.
+type batchResult struct {
+	Status      int            `json:"status"`
+	Reservation *reserveAnswer `json:"reservation,omitempty"`
+	Problem     *Problem       `json:"problem,omitempty"`
+}
+
 type cacheAnswer struct {
 	Exact             bool    `json:"exact"`
 	SemanticThreshold *string `json:"semantic_threshold"`
