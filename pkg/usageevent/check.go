@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Check reports the first text member of d that Decode would refuse, as an *Error with its Field: for whoever makes an
-// event of what somebody else said, before it is acknowledged. Empty members are absent.
+// Check reports the first text member of d that Decode would refuse, or a cache hit that is none, as an *Error with its
+// Field: for whoever makes an event of what somebody else said, before it is acknowledged. Empty members are absent.
 func Check(d Data) error {
 	for _, m := range texts(&d) {
 		err := checkText(m.name, *m.to, m.limit)
@@ -18,6 +18,11 @@ func Check(d Data) error {
 			err.Field = m.name
 			return err
 		}
+	}
+	d.Status = strings.ToUpper(d.Status)
+	if err := checkCacheHit(d); err != nil {
+		err.Field = "cache_hit"
+		return err
 	}
 	return nil
 }

@@ -35,6 +35,9 @@ func readData(raw json.RawMessage) (Data, *Error) {
 	if d.Usage != nil && d.Meters != nil {
 		return Data{}, malformed("both usage and meters")
 	}
+	if err := checkCacheHit(d); err != nil {
+		return Data{}, err
+	}
 	if o.present("reservation") {
 		if d.Reservation, err = readReservation(o["reservation"]); err != nil {
 			return Data{}, err
@@ -61,7 +64,7 @@ type member struct {
 }
 
 // texts is the one list of what the text members of data may be: Decode reads by it, Check judges by it.
-func texts(d *Data) [15]member {
+func texts(d *Data) [16]member {
 	return [...]member{
 		{"execution_token", &d.ExecutionToken, asText, MaxToken},
 		{"root_execution_id", &d.RootExecutionID, asID, MaxID},
@@ -74,6 +77,7 @@ func texts(d *Data) [15]member {
 		{"model", &d.Model, asText, MaxText},
 		{"api", &d.API, asLabel, MaxID},
 		{"service_tier", &d.ServiceTier, asLabel, MaxID},
+		{"cache_hit", &d.CacheHit, asText, MaxID},
 		{"status", &d.Status, asText, MaxID},
 		{"error_code", &d.ErrorCode, asText, MaxText},
 		{"traceparent", &d.Traceparent, asText, MaxText},
@@ -164,6 +168,9 @@ func readReservation(raw json.RawMessage) (*Reservation, *Error) {
 		return nil, err
 	}
 	if err := r.readFigures(o); err != nil {
+		return nil, err
+	}
+	if r.Flags, err = readFlags(o); err != nil {
 		return nil, err
 	}
 	r.Estimate, err = readMeters(o, "estimate")

@@ -28,7 +28,11 @@ func Encode(ev Event) []byte {
 	w.time("time", ev.Time)
 	w.text("datacontenttype", "application/json")
 	w.name("data")
-	w.data(ev.Data)
+	if ev.Data.Marker != nil {
+		w.marker(*ev.Data.Marker)
+	} else {
+		w.data(ev.Data)
+	}
 	w.close()
 	return w.buf.Bytes()
 }
@@ -103,6 +107,18 @@ func (w *writer) meters(name string, m map[string]money.Decimal) {
 	w.close()
 }
 
+func (w *writer) texts(name string, list []string) {
+	if len(list) == 0 {
+		return
+	}
+	w.name(name)
+	for i, s := range list {
+		w.buf.WriteByte("[,"[min(i, 1)])
+		w.string(s)
+	}
+	w.buf.WriteByte(']')
+}
+
 func (w *writer) data(d Data) {
 	w.open()
 	w.text("execution_token", d.ExecutionToken)
@@ -119,6 +135,7 @@ func (w *writer) data(d Data) {
 	}
 	w.meters("meters", d.Meters)
 	w.text("service_tier", d.ServiceTier)
+	w.text("cache_hit", d.CacheHit)
 	w.text("status", d.Status)
 	w.text("error_code", d.ErrorCode)
 	w.text("reservation_id", d.ReservationID)
@@ -146,6 +163,7 @@ func (w *writer) reservation(r Reservation) {
 	w.meters("estimate", r.Estimate)
 	w.text("price_version", r.PriceVersion)
 	w.integer("depth", int64(r.Depth))
+	w.texts("flags", r.Flags)
 	w.close()
 }
 

@@ -58,6 +58,8 @@ type Data struct {
 	// Meters are quantities per disjoint meter, never negative.
 	Meters      map[string]money.Decimal
 	ServiceTier string
+	// CacheHit is CacheExact or CacheSemantic where a cache answered in the provider's stead, at $0.
+	CacheHit string
 	// Status is SUCCESS, FAILED, PARTIAL or empty.
 	Status        string
 	ErrorCode     string
@@ -68,6 +70,8 @@ type Data struct {
 	Tracestate  string
 	// Reservation is believed only in an event that admission signed.
 	Reservation *Reservation
+	// Marker is all there is in an event of TypeEpoch, and nowhere else.
+	Marker *Marker
 }
 
 // Outcomes of a reservation, as admission reports them.
@@ -101,4 +105,6 @@ type Reservation struct {
 	Estimate     map[string]money.Decimal
 	PriceVersion string
 	Depth        int32
+	// Flags are what admission saw: FlagDearerModel.
+	Flags []string
 }

@@ -106,6 +106,13 @@ func TestRefusals(t *testing.T) {
 		"meter name":                {`{"specversion":"1.0","id":"a","source":"b","type":"weir.usage.v1","data":{"meters":{"Input Tokens":1}}}`, nil, Malformed},
 		"reservation with no time":  {with(`"agent_id":"a1"`, `"reservation":{"outcome":"settled"}`), nil, Malformed},
 		"reservation, float amount": {with(`"agent_id":"a1"`, `"reservation":{"outcome":"settled","reserved_at":"2026-01-01T00:00:00Z","own_nanos":1.5}`), nil, Malformed},
+		"reservation, odd flag":     {with(`"agent_id":"a1"`, `"reservation":{"outcome":"settled","reserved_at":"2026-01-01T00:00:00Z","flags":["cheap"]}`), nil, Malformed},
+		"reservation, flag no list": {with(`"agent_id":"a1"`, `"reservation":{"outcome":"settled","reserved_at":"2026-01-01T00:00:00Z","flags":"dearer_model"}`), nil, Malformed},
+		"cache hit of no kind":      {`{"specversion":"1.0","id":"a","source":"b","type":"weir.usage.v1","data":{"cache_hit":"maybe"}}`, nil, Malformed},
+		"cache hit is a bool":       {`{"specversion":"1.0","id":"a","source":"b","type":"weir.usage.v1","data":{"cache_hit":true}}`, nil, Malformed},
+		"cache hit with usage":      {with(`"agent_id":"a1"`, `"cache_hit":"exact"`), nil, Malformed},
+		"cache hit with meters":     {`{"specversion":"1.0","id":"a","source":"b","type":"weir.usage.v1","data":{"cache_hit":"exact","meters":{"input_tokens":1}}}`, nil, Malformed},
+		"cache hit that failed":     {`{"specversion":"1.0","id":"a","source":"b","type":"weir.usage.v1","data":{"cache_hit":"semantic","status":"failed"}}`, nil, Malformed},
 		"reservation, 2^53":         {with(`"agent_id":"a1"`, `"reservation":{"outcome":"settled","reserved_at":"2026-01-01T00:00:00Z","own_nanos":9007199254740992}`), nil, Malformed},
 	} {
 		_, err := Decode([]byte(c.value), c.header)
@@ -190,6 +197,34 @@ func TestRoundTripAndHash(t *testing.T) {
 	}
 }
 
+// A cache hit and what admission saw of a settle are members beside the others: an event without them is encoded as ever, so
+// the hashes of events from before they existed stand.
+func TestCacheHitAndFlags(t *testing.T) {
+	before := ContentHash(full(t))
+	ev := full(t)
+	ev.Data.Usage, ev.Data.Status, ev.Data.ErrorCode = nil, "SUCCESS", ""
+	ev.Data.CacheHit, ev.Data.Reservation.Flags = CacheSemantic, []string{FlagDearerModel}
+	const want = `"service_tier":"flex","cache_hit":"semantic","status":"SUCCESS",`
+	if got := string(Encode(ev)); !strings.Contains(got, want) || !strings.HasSuffix(got, `"depth":3,"flags":["dearer_model"]}}}`) {
+		t.Errorf("got %s", got)
+	}
+	for _, meters := range []map[string]money.Decimal{nil, {}, {"output_tokens": {}}} {
+		ev.Data.Meters = meters
+		back, err := Decode(Encode(ev), nil)
+		if err != nil || !bytes.Equal(Encode(back), Encode(ev)) || back.Data.CacheHit != CacheSemantic || !reflect.DeepEqual(back.Data.Reservation.Flags, ev.Data.Reservation.Flags) {
+			t.Errorf("meters %v: %v %+v", meters, err, back.Data)
+		}
+	}
+	if ContentHash(ev) == before {
+		t.Error("a cache hit is other content")
+	}
+	ev = full(t)
+	ev.Data.Reservation.Flags = []string{}
+	if ContentHash(ev) != before {
+		t.Error("no flags are no member")
+	}
+}
+
 func TestOwnEventsMayHaveLongIDs(t *testing.T) {
 	ev := full(t)
 	ev.ID = "unsettled:" + strings.Repeat("r", 128) + ":1700000000000000001"
@@ -203,6 +238,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(Encode(full(f)), ContentType, "")
 	f.Add([]byte(`{"meters":{"input_tokens":1}}`), "application/json", "e9")
 	f.Add([]byte(`{"specversion":"1.0","id":"None"}`), "", "")
+	f.Add([]byte(markerText), ContentType, "")
 	f.Add([]byte(`{"specversion":"1.0","id":"a","source":"b","type":"weir.usage.v1","data":{"usage":{"n":1e999999999}}}`), "", "")
 	f.Fuzz(func(t *testing.T, value []byte, contentType, id string) {
 		h := Header(nil)

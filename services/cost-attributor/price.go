@@ -54,7 +54,9 @@ func (c catalogs) facts(v verified, r bus.Record) (ledger.Facts, error) {
 	if err != nil {
 		return f, err
 	}
-	err = c.price(u, at, &f)
+	if err = c.price(u, at, &f); err == nil && f.Hold != nil { // what only the one that granted a model can say
+		f.Flags = slices.Compact(slices.Sorted(slices.Values(slices.Concat(f.Flags, d.Reservation.Flags))))
+	}
 	return f, err
 }
 
@@ -88,6 +90,10 @@ func read(v verified, f *ledger.Facts) (usage.Usage, error) {
 	u := usage.FromMeters(usage.Meters{})
 	var err error
 	switch {
+	case d.CacheHit != "":
+		f.Status, f.Flags, f.Costing = ledger.Success, []string{ledger.FlagCacheHit}, &pricing.Costing{}
+		f.Model, f.ServiceTier, f.ResponseID = d.Model, d.ServiceTier, "" // the response is that of the call which filled the cache
+		return u, nil
 	case f.Message == ledger.Estimate || f.Message == ledger.Expiry:
 		u, err = fromMeters(d.Reservation.Estimate)
 	case d.Usage != nil:
@@ -143,9 +149,12 @@ func unusable(err error) error {
 	return rejected(string(usageevent.Malformed), "%v", err)
 }
 
-// price fills in the costing. A failed call of which nothing is known used nothing; otherwise what has no price stays
+// price fills in the costing, unless a cache answered. A failed call of which nothing is known used nothing; otherwise what has no price stays
 // unpriced, which is not zero.
 func (c catalogs) price(u usage.Usage, at time.Time, f *ledger.Facts) error {
+	if f.Costing != nil {
+		return nil
+	}
 	if u.Missing() {
 		if f.Status == ledger.Failed {
 			f.Costing = &pricing.Costing{}

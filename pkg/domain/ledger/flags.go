@@ -1,0 +1,9 @@
+package ledger
+
+// Flags of what the ladder did (design.md, section 4.5).
+const (
+	// FlagCacheHit: a cache answered in the provider's stead, so the call cost nothing.
+	FlagCacheHit = "cache_hit"
+	// FlagDearerModel: the settle named a dearer model than was granted; it is charged at the price of the one named.
+	FlagDearerModel = "dearer_model"
+)
