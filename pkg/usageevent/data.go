@@ -3,11 +3,14 @@ package usageevent
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/window"
 )
 
 // readData reads the members of data. Members that are not known are ignored: producers may add their own.
@@ -64,7 +67,7 @@ type member struct {
 }
 
 // texts is the one list of what the text members of data may be: Decode reads by it, Check judges by it.
-func texts(d *Data) [16]member {
+func texts(d *Data) [17]member {
 	return [...]member{
 		{"execution_token", &d.ExecutionToken, asText, MaxToken},
 		{"root_execution_id", &d.RootExecutionID, asID, MaxID},
@@ -82,6 +85,7 @@ func texts(d *Data) [16]member {
 		{"error_code", &d.ErrorCode, asText, MaxText},
 		{"traceparent", &d.Traceparent, asText, MaxText},
 		{"tracestate", &d.Tracestate, asText, MaxToken},
+		{"api_key_id", &d.APIKeyID, asLabel, MaxID},
 	}
 }
 
@@ -173,8 +177,36 @@ func readReservation(raw json.RawMessage) (*Reservation, *Error) {
 	if r.Flags, err = readFlags(o); err != nil {
 		return nil, err
 	}
-	r.Estimate, err = readMeters(o, "estimate")
-	return r, err
+	if r.Estimate, err = readMeters(o, "estimate"); err != nil {
+		return nil, err
+	}
+	return r, r.readScopes(o)
+}
+
+// readScopes reads an object with the name of one sub-scope of each kind. Kinds that are not known are an error: what
+// counts somewhere must not be lost.
+func (r *Reservation) readScopes(o object) *Error {
+	if !o.present("scopes") {
+		return nil
+	}
+	names, err := members(o["scopes"], "reservation.scopes")
+	if err != nil {
+		return err
+	}
+	for _, kind := range slices.Sorted(maps.Keys(names)) {
+		s := window.Scope{Kind: window.ScopeKind(kind)}
+		if !s.Kind.Known() {
+			return malformed(fmt.Sprintf("reservation.scopes: %q is not a kind", clip(kind)))
+		}
+		if s.ID, err = names.text(kind, MaxID); err != nil {
+			return err
+		}
+		if err := requiredID("reservation.scopes."+kind, s.ID, MaxID); err != nil {
+			return err
+		}
+		r.Scopes = append(r.Scopes, s)
+	}
+	return nil
 }
 
 func (r *Reservation) readFigures(o object) *Error {

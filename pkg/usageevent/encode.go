@@ -37,13 +37,13 @@ func Encode(ev Event) []byte {
 	return w.buf.Bytes()
 }
 
-// ContentHash is the SHA-256 of what the event says: everything but the token it was sent with. Two encodings of one
-// event have the same hash; numbers in the provider's usage are compared as written.
+// ContentHash is the SHA-256 of what the event says: everything but the token and the key that it was sent with. Two
+// encodings of one event have the same hash; numbers in the provider's usage are compared as written.
 //
 // An execution ends once, whoever saw it first: two copies of the breaker may trip on different causes at the same
 // instant, so a termination is only what it ends.
 func ContentHash(ev Event) [sha256.Size]byte {
-	ev.Data.ExecutionToken = ""
+	ev.Data.ExecutionToken, ev.Data.APIKeyID = "", ""
 	if ev.Type == TypeTermination {
 		ev.Time, ev.Data = time.Time{}, Data{RootExecutionID: ev.Data.RootExecutionID}
 	}
@@ -142,6 +142,7 @@ func (w *writer) data(d Data) {
 	w.text("response_id", d.ResponseID)
 	w.text("traceparent", d.Traceparent)
 	w.text("tracestate", d.Tracestate)
+	w.text("api_key_id", d.APIKeyID)
 	if d.Reservation != nil {
 		w.name("reservation")
 		w.reservation(*d.Reservation)
@@ -164,6 +165,14 @@ func (w *writer) reservation(r Reservation) {
 	w.text("price_version", r.PriceVersion)
 	w.integer("depth", int64(r.Depth))
 	w.texts("flags", r.Flags)
+	if len(r.Scopes) > 0 {
+		w.name("scopes")
+		w.open()
+		for _, s := range r.Scopes {
+			w.text(string(s.Kind), s.ID)
+		}
+		w.close()
+	}
 	w.close()
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/window"
 )
 
 // Event types.
@@ -68,6 +69,9 @@ type Data struct {
 	ResponseID  string
 	Traceparent string
 	Tracestate  string
+	// APIKeyID is the key that reserved, or that sent the event to admission. Like Reservation it is believed only in an
+	// event that admission signed; like ExecutionToken it is no part of ContentHash.
+	APIKeyID string
 	// Reservation is believed only in an event that admission signed.
 	Reservation *Reservation
 	// Marker is all there is in an event of TypeEpoch, and nowhere else.
@@ -107,4 +111,6 @@ type Reservation struct {
 	Depth        int32
 	// Flags are what admission saw: FlagDearerModel.
 	Flags []string
+	// Scopes are the tenant's sub-scopes that the hold counted in: sorted, at most one of each kind.
+	Scopes []window.Scope
 }

@@ -1,0 +1,50 @@
+package usageevent
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weir-project/weir/pkg/domain/window"
+)
+
+func scopedEvent() Event {
+	return Event{ID: "e1", Source: SourceAdmission, Type: TypeUsage, Subject: "acme", Time: time.Unix(1_800_000_000, 0).UTC(),
+		Data: Data{Provider: "openai", Model: "gpt-4o", APIKeyID: "k1", Reservation: &Reservation{
+			ReservedAt: time.Unix(1_800_000_000, 0).UTC(), Outcome: OutcomeSettled,
+			Scopes: []window.Scope{{Kind: window.Agent, ID: "planner"}, {Kind: window.APIKey, ID: "k1"}, {Kind: window.CostCenter, ID: "unassigned"}}}}}
+}
+
+// The key and the sub-scopes of a reservation come back as they were; the key is no part of what the event says.
+func TestScopesRoundTrip(t *testing.T) {
+	ev := scopedEvent()
+	got, err := Decode(Encode(ev), nil)
+	if err != nil || !reflect.DeepEqual(got, ev) {
+		t.Errorf("%v\n got %+v\nwant %+v", err, got.Data.Reservation, ev.Data.Reservation)
+	}
+	other := scopedEvent()
+	other.Data.APIKeyID = "k2"
+	if ContentHash(ev) != ContentHash(other) {
+		t.Error("another key made another event")
+	}
+	other.Data.Reservation.Scopes = other.Data.Reservation.Scopes[1:]
+	if ContentHash(ev) == ContentHash(other) {
+		t.Error("what a hold counted in is content")
+	}
+}
+
+func TestScopesRefused(t *testing.T) {
+	good := string(Encode(scopedEvent()))
+	for name, change := range map[string][2]string{
+		"unknown kind": {`"agent":"planner"`, `"team":"planner"`},
+		"no name":      {`"agent":"planner"`, `"agent":""`},
+		"no object":    {`{"agent":"planner","api_key":"k1","cost_center":"unassigned"}`, `["agent"]`},
+		"twice":        {`"agent":"planner"`, `"agent":"planner","agent":"b"`},
+	} {
+		bad := strings.Replace(good, change[0], change[1], 1)
+		if _, err := Decode([]byte(bad), nil); err == nil || bad == good {
+			t.Errorf("%s was accepted: %s", name, bad)
+		}
+	}
+}
