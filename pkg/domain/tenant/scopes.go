@@ -42,28 +42,31 @@ func (v Values) of(k window.ScopeKind) string {
 	return ""
 }
 
+// Counted is a sub-scope that a call counts in. Each says that its ceilings are those of the entry EachScope.
+type Counted struct {
+	Scope
+	Each bool
+}
+
 // ScopesOf lists the sub-scopes in which a call with these values counts: at most one of each kind, sorted, each with the
 // value as its ID, never EachScope. A value that is not a plain id (ValidScopeID) counts in none: nothing that is asked
 // for can have it.
-func (c Contract) ScopesOf(v Values) []Scope {
-	var out []Scope
+func (c Contract) ScopesOf(v Values) []Counted {
+	var out []Counted
 	for _, kind := range window.ScopeKinds() {
 		value := v.of(kind)
 		if !ValidScopeID(value) {
 			continue
 		}
-		own, each := c.scope(kind, value), c.scope(kind, EachScope)
-		switch {
-		case own != nil:
-			each = own
-		case each == nil:
-			continue
+		entry, each := c.scope(kind, value), false
+		if entry == nil {
+			entry, each = c.scope(kind, EachScope), true
 		}
-		if each.Limited() {
-			out = append(out, Scope{window.Scope{Kind: kind, ID: value}, each.Ceilings})
+		if entry != nil && entry.Limited() {
+			out = append(out, Counted{Scope{window.Scope{Kind: kind, ID: value}, entry.Ceilings}, each})
 		}
 	}
-	slices.SortFunc(out, func(a, b Scope) int { return a.Compare(b.Scope) })
+	slices.SortFunc(out, func(a, b Counted) int { return a.Compare(b.Scope.Scope) })
 	return out
 }
 

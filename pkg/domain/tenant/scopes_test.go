@@ -29,18 +29,18 @@ func TestScopesOf(t *testing.T) {
 		want string
 	}{
 		{"by name", Values{CostCenter: "research"}, "cost_center research 1"},
-		{"each for itself", Values{CostCenter: "ops"}, "cost_center ops 2"},
-		{"nobody named one", Values{CostCenter: "unassigned"}, "cost_center unassigned 2"},
+		{"each for itself", Values{CostCenter: "ops"}, "cost_center ops 2 each"},
+		{"nobody named one", Values{CostCenter: "unassigned"}, "cost_center unassigned 2 each"},
 		{"exempt", Values{CostCenter: "free"}, ""},
 		{"no entry", Values{Agent: "writer"}, ""},
 		{"no value", Values{}, ""},
 		{"the value *", Values{CostCenter: EachScope}, ""},
 		{"no plain id", Values{CostCenter: "R&D"}, ""},
-		{"all three, sorted", Values{CostCenter: "ops", Agent: "planner", APIKey: "k1"}, "agent planner 3, api_key k1 4, cost_center ops 2"},
+		{"all three, sorted", Values{CostCenter: "ops", Agent: "planner", APIKey: "k1"}, "agent planner 3, api_key k1 4 each, cost_center ops 2 each"},
 	} {
 		var got []string
 		for _, s := range c.ScopesOf(one.of) {
-			got = append(got, string(s.Kind)+" "+s.ID+" "+string('0'+rune(s.Ceilings.Minute)))
+			got = append(got, string(s.Kind)+" "+s.ID+" "+string('0'+rune(s.Ceilings.Minute))+map[bool]string{true: " each"}[s.Each])
 		}
 		if text := strings.Join(got, ", "); text != one.want {
 			t.Errorf("%s: %q, want %q", one.name, text, one.want)

@@ -31,3 +31,10 @@ type Scope struct {
 func (s Scope) Compare(o Scope) int {
 	return cmp.Or(cmp.Compare(s.Kind, o.Kind), cmp.Compare(s.ID, o.ID))
 }
+
+// MaxEach is how many names of one kind a tenant's entries may have in one month, beside those that its contract names;
+// what comes after them counts in OtherScope, so that totals and counters stay bounded whatever names callers invent.
+const MaxEach = 1024
+
+// OtherScope is the name that the values beyond MaxEach share. No value can have it.
+const OtherScope = "~"
