@@ -25,6 +25,9 @@ func Unmarshal(value []byte) (ledger.Entry, error) {
 
 // FromProto converts the wire form to an entry.
 func FromProto(m *weirv1.LedgerEntry) (ledger.Entry, error) {
+	if m.GetKind() == weirv1.EntryKind_ENTRY_KIND_EPOCH_MARKER {
+		return markerFromProto(m)
+	}
 	l, w := m.GetLineage(), m.GetWindows()
 	e := ledger.Entry{
 		ID: m.GetId(), Kind: kindFromProto(m.GetKind()), TenantID: m.GetTenantId(), EventTime: instant(m.GetEventTime()), RecordedAt: instant(m.GetRecordedAt()),

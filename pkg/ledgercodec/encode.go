@@ -15,13 +15,20 @@ import (
 )
 
 // Record returns the journal record of an entry: in its tenant's partition, with the broker's timestamp of the source, so
-// that writing it again gives an identical record.
+// that writing it again gives an identical record. A marker goes to the partition that its own source stood in.
 func Record(e ledger.Entry) (bus.Record, error) {
 	value, err := Marshal(e)
 	if err != nil {
 		return bus.Record{}, err
 	}
-	r := bus.NewRecord(topics.LedgerEntries, e.TenantID, []byte(e.TenantID), value)
+	name := e.TenantID
+	if e.IsMarker() {
+		name = e.ID
+	}
+	r := bus.NewRecord(topics.LedgerEntries, name, []byte(name), value)
+	if e.IsMarker() {
+		r.Partition = e.At.Partition
+	}
 	r.Timestamp = e.RecordedAt
 	return r, nil
 }
@@ -37,6 +44,9 @@ func Marshal(e ledger.Entry) ([]byte, error) {
 
 // ToProto converts an entry to its wire form.
 func ToProto(e ledger.Entry) *weirv1.LedgerEntry {
+	if e.Marker != nil {
+		return markerToProto(e)
+	}
 	m := &weirv1.LedgerEntry{
 		Id: e.ID, Kind: kindToProto(e.Kind), TenantId: e.TenantID, EventTime: stamp(e.EventTime), RecordedAt: stamp(e.RecordedAt),
 		Source: e.Source, EventId: e.EventID, ResponseId: e.ResponseID, ContentHash: e.ContentHash[:],
@@ -98,6 +108,8 @@ func kindToProto(k ledger.Kind) weirv1.EntryKind {
 		return weirv1.EntryKind_ENTRY_KIND_CIRCUIT_BREAKER_TERMINATION
 	case ledger.Adjustment:
 		return weirv1.EntryKind_ENTRY_KIND_ADJUSTMENT
+	case ledger.EpochMarker:
+		return weirv1.EntryKind_ENTRY_KIND_EPOCH_MARKER
 	}
 	return weirv1.EntryKind_ENTRY_KIND_UNSPECIFIED
 }

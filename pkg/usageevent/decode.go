@@ -128,7 +128,7 @@ func build(attr map[string]string, data json.RawMessage) (Event, *Error) {
 	if err := requiredID("source", ev.Source, MaxText); err != nil {
 		return Event{}, err
 	}
-	if ev.Type != TypeUsage && ev.Type != TypeUnsettled && ev.Type != TypeTermination {
+	if ev.Type != TypeUsage && ev.Type != TypeUnsettled && ev.Type != TypeTermination && ev.Type != TypeEpoch {
 		return Event{}, malformed(fmt.Sprintf("type is %q", clip(ev.Type)))
 	}
 	if ev.Subject != "" {
@@ -142,6 +142,10 @@ func build(attr map[string]string, data json.RawMessage) (Event, *Error) {
 	var err *Error
 	if ev.Time, err = instant("time", attr["time"]); err != nil {
 		return Event{}, err
+	}
+	if ev.Type == TypeEpoch {
+		err = readMarker(&ev, data)
+		return ev, err
 	}
 	if ev.Data, err = readData(data); err != nil {
 		return Event{}, err

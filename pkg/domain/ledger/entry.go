@@ -125,6 +125,9 @@ type Entry struct {
 
 	RawUsage          []byte
 	NormaliserVersion string
+
+	// Marker is set in an EpochMarker alone, which has ID, RecordedAt and At besides, and nothing else.
+	Marker *Marker
 }
 
 // EntryID is "e_" and the first 16 bytes, in hex, of the SHA-256 of tenant, source, event id and stage.

@@ -53,15 +53,17 @@ type State struct {
 	half         map[key][]string // event → ids of its reversals, while its primary entry is missing
 	reservations map[key]reservation
 	responses    map[key]response
+	markers      map[string]struct{} // ids; two per recovery
 }
 
 // NewState is the state before the first entry.
 func NewState() *State {
-	return &State{events: map[key]key{}, half: map[key][]string{}, reservations: map[key]reservation{}, responses: map[key]response{}}
+	return &State{events: map[key]key{}, half: map[key][]string{}, reservations: map[key]reservation{}, responses: map[key]response{},
+		markers: map[string]struct{}{}}
 }
 
 // Len is the number of events held.
-func (s *State) Len() int { return len(s.events) }
+func (s *State) Len() int { return len(s.events) + len(s.markers) }
 
 func eventKey(e *Entry) key { return keyOf(e.TenantID, e.Source, e.EventID) }
 
@@ -72,6 +74,10 @@ func responseKey(e *Entry) key { return keyOf(e.TenantID, e.Provider, e.Response
 // Apply folds one entry of the journal, in journal order. An entry of an event that is known already (a late write of a
 // dead owner) changes nothing.
 func (s *State) Apply(e Entry) {
+	if e.IsMarker() {
+		s.markers[e.ID] = struct{}{}
+		return
+	}
 	k := eventKey(&e)
 	if _, known := s.events[k]; known {
 		return
