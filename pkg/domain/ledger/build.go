@@ -52,7 +52,10 @@ type Facts struct {
 	RawUsage          []byte
 	NormaliserVersion string
 
-	Lineage       Lineage
+	Lineage  Lineage
+	APIKeyID string
+	// Scopes are at most one of each kind.
+	Scopes        []Stamp
 	ReservationID string
 	// Hold is nil unless admission signed the event.
 	Hold *Hold
@@ -72,6 +75,8 @@ type Hold struct {
 type Candidate struct {
 	Message Message
 	Entry   Entry
+	// Each are the kinds of sub-scopes whose name the contract does not know: Decide bounds how many there are.
+	Each []window.ScopeKind
 }
 
 // NewCandidate builds the primary entry of an event. The error is a cost beyond the bound of a counter (money.ErrRange).
@@ -82,7 +87,7 @@ func NewCandidate(f Facts) (Candidate, error) {
 		Source: f.Source, EventID: f.EventID, ResponseID: f.ResponseID, ContentHash: f.ContentHash,
 		Provider: f.Provider, Model: f.Model, ServiceTier: f.ServiceTier, Status: f.Status, ErrorCode: f.ErrorCode,
 		Flags: slices.Clone(f.Flags), InputTokens: f.InputTokens, OutputTokens: f.OutputTokens, Markup: f.Markup,
-		Lineage: f.Lineage, ReservationID: f.ReservationID, RawUsage: f.RawUsage, NormaliserVersion: f.NormaliserVersion,
+		Lineage: f.Lineage, ReservationID: f.ReservationID, RawUsage: f.RawUsage, NormaliserVersion: f.NormaliserVersion, APIKeyID: f.APIKeyID,
 	}
 	switch f.Message {
 	case Expiry:
@@ -102,7 +107,9 @@ func NewCandidate(f Facts) (Candidate, error) {
 	if err := e.count(f); err != nil {
 		return Candidate{}, fmt.Errorf("event %s: %w", f.EventID, err)
 	}
-	return Candidate{Message: f.Message, Entry: e}, nil
+	c := Candidate{Message: f.Message, Entry: e}
+	c.stamp(f.Scopes)
+	return c, nil
 }
 
 // price fills in lines and totals: from the costing, from the hold's own estimate, or as quantities without a price.

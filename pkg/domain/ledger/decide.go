@@ -29,6 +29,7 @@ type Decision struct {
 // An event without a reservation is always booked as external, unless its response was charged already.
 func (s *State) Decide(c Candidate) Decision {
 	e := c.Entry
+	e.Scopes = s.bounded(c)
 	if hash, known := s.events[eventKey(&e)]; known {
 		if hash == key(e.ContentHash[:sha256.Size/2]) {
 			return Decision{Verdict: Duplicate}

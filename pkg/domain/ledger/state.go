@@ -53,13 +53,14 @@ type State struct {
 	half         map[key][]string // event → ids of its reversals, while its primary entry is missing
 	reservations map[key]reservation
 	responses    map[key]response
-	markers      map[string]struct{} // ids; two per recovery
+	names        map[key]map[key]struct{} // tenant, kind of sub-scopes and month → their names
+	markers      map[string]struct{}      // ids; two per recovery
 }
 
 // NewState is the state before the first entry.
 func NewState() *State {
 	return &State{events: map[key]key{}, half: map[key][]string{}, reservations: map[key]reservation{}, responses: map[key]response{},
-		markers: map[string]struct{}{}}
+		names: map[key]map[key]struct{}{}, markers: map[string]struct{}{}}
 }
 
 // Len is the number of events held.
@@ -88,6 +89,7 @@ func (s *State) Apply(e Entry) {
 	}
 	delete(s.half, k)
 	s.events[k] = key(e.ContentHash[:16])
+	s.note(&e)
 	kept := e
 	kept.RawUsage = nil
 	if e.ReservationID != "" && (e.Kind == Usage || e.Kind == Unsettled) {
@@ -103,7 +105,9 @@ func (s *State) Apply(e Entry) {
 }
 
 // after reports whether e is about an earlier reservation of the same id, whose record has given way to this one's.
-func (r reservation) after(e *Entry) bool { return !e.ReservedAt.IsZero() && e.ReservedAt.UnixNano() < r.at }
+func (r reservation) after(e *Entry) bool {
+	return !e.ReservedAt.IsZero() && e.ReservedAt.UnixNano() < r.at
+}
 
 // next is the phase after a primary entry.
 func (r reservation) next(e *Entry) reservation {
