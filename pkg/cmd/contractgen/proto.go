@@ -16,8 +16,8 @@ import (
 // a run whose schemas are compatible moves it on, so that additions are protected from then on.
 const baseline = "schemas/baseline.binpb"
 
-// generateProto lints the schemas, compares them with the baseline, and generates pkg/gen/weirv1. buf and
-// protoc-gen-go are tools of the module .ci/tools at pinned versions; nothing is installed on the machine.
+// generateProto lints the schemas, compares them with the baseline, and generates the packages of pkg/gen. buf and
+// its plugins are tools of the module .ci/tools at pinned versions; nothing is installed on the machine.
 func generateProto(ctx context.Context, out *output, root string, acceptBreaking bool) error {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -29,7 +29,7 @@ func generateProto(ctx context.Context, out *output, root string, acceptBreaking
 	}
 	defer func() { _ = os.RemoveAll(work) }()
 	tools := toolbox{dir: filepath.Join(root, ".ci", "tools")}
-	if err := tools.findPlugin(ctx, work); err != nil {
+	if err := tools.findPlugins(ctx, work, "protoc-gen-go", "protoc-gen-go-grpc"); err != nil {
 		return err
 	}
 	schemas := filepath.Join(root, "schemas")
@@ -46,7 +46,7 @@ func generateProto(ctx context.Context, out *output, root string, acceptBreaking
 	if err := tools.run(ctx, "buf", "build", schemas, "--exclude-source-info", "-o", image); err != nil {
 		return err
 	}
-	// buf resolves the template's `out` against -o, so the code lands in work/pkg/gen/weirv1.
+	// buf resolves the template's `out` against -o, so the code lands in work/pkg/gen.
 	template := filepath.Join(schemas, "buf.gen.yaml")
 	if err := tools.run(ctx, "buf", "generate", schemas, "--template", template, "-o", filepath.Join(work, "schemas")); err != nil {
 		return err
@@ -55,8 +55,6 @@ func generateProto(ctx context.Context, out *output, root string, acceptBreaking
 }
 
 func collectProto(out *output, work, image string) error {
-	const target = "pkg/gen/weirv1"
-	out.own(target)
 	content, err := os.ReadFile(image)
 	if err != nil {
 		return fmt.Errorf("read descriptor image: %w", err)
@@ -64,9 +62,19 @@ func collectProto(out *output, work, image string) error {
 	if err := out.add(baseline, content); err != nil {
 		return err
 	}
+	for _, target := range []string{"pkg/gen/weirv1", "pkg/gen/admissionv1"} {
+		if err := collectPackage(out, work, target); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func collectPackage(out *output, work, target string) error {
+	out.own(target)
 	files, err := filepath.Glob(filepath.Join(work, filepath.FromSlash(target), "*.pb.go"))
 	if err != nil || len(files) == 0 {
-		return errors.Join(errors.New("buf generated no Go code"), err)
+		return errors.Join(fmt.Errorf("buf generated no Go code for %s", target), err)
 	}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
@@ -86,15 +94,16 @@ type toolbox struct {
 	dir, path string
 }
 
-// findPlugin builds protoc-gen-go into the build cache and links it into bin, which goes in front of PATH for buf.
-func (t *toolbox) findPlugin(ctx context.Context, bin string) error {
-	printed, err := t.command(ctx, "tool", "-n", "protoc-gen-go").Output()
-	if err != nil {
-		return fmt.Errorf("build protoc-gen-go from .ci/tools: %w%s", err, stderrOf(err))
-	}
-	link := filepath.Join(bin, "protoc-gen-go")
-	if err := os.Symlink(strings.TrimSpace(string(printed)), link); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("link protoc-gen-go: %w", err)
+// findPlugins builds buf's plugins into the build cache and links them into bin, which goes in front of PATH for buf.
+func (t *toolbox) findPlugins(ctx context.Context, bin string, names ...string) error {
+	for _, name := range names {
+		printed, err := t.command(ctx, "tool", "-n", name).Output()
+		if err != nil {
+			return fmt.Errorf("build %s from .ci/tools: %w%s", name, err, stderrOf(err))
+		}
+		if err := os.Symlink(strings.TrimSpace(string(printed)), filepath.Join(bin, name)); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("link %s: %w", name, err)
+		}
 	}
 	t.path = bin + string(os.PathListSeparator) + os.Getenv("PATH")
 	return nil
