@@ -164,6 +164,9 @@ func (s *LedgerSink) write(ctx context.Context, claim bus.Claim, f *journal.Filt
 			s.metrics.duplicates.Inc()
 			continue
 		}
+		if e.IsMarker() { // no line of the books
+			continue
+		}
 		w := row{entry: e, topic: r.Topic.Name(), partition: r.Partition, offset: r.Offset}
 		if present[r.Offset] {
 			partial[w.month()] = true

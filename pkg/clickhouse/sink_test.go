@@ -218,6 +218,30 @@ func TestOneMonthPerInsert(t *testing.T) {
 	}
 }
 
+// A marker is no row, also alone in its batch, and does not stop what follows; crashes around it leave every entry once.
+func TestMarkersAreNoRows(t *testing.T) {
+	mark := func(offset int64) bus.Record {
+		r, err := ledgercodec.Record(ledger.NewMarker(fmt.Sprintf("epoch:%d:raised:0", offset+1), ledger.Marker{Epoch: offset + 1, Phase: ledger.Raised}, time.Unix(1, 0), ledger.Position{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Offset = offset
+		return r
+	}
+	for fail := range 4 {
+		l := &log{committed: bus.Committed{Offset: -1}, records: []bus.Record{mark(0), mark(1), record(t, 2, 0), mark(3), record(t, 4, 1), mark(5), record(t, 6, 2)}}
+		f := &table{tokens: map[string]bool{}, failAfter: fail}
+		for l.committed.Offset < 7 {
+			if err := process(t, l, f, 2); err != nil && !errors.Is(err, errDown) {
+				t.Fatal(err)
+			}
+		}
+		if want := []int64{2, 4, 6}; !slices.Equal(f.offsets(), want) {
+			t.Errorf("rows at %v, want %v", f.offsets(), want)
+		}
+	}
+}
+
 func TestBrokenJournalStopsTheProcess(t *testing.T) {
 	r := record(t, 0, 0)
 	r.Value = []byte{1}

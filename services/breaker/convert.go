@@ -22,9 +22,9 @@ type root struct{ tenant, execution string }
 // key is the record key of its revocation: tenant and root execution, separated by a zero byte.
 func (r root) key() string { return r.tenant + "\x00" + r.execution }
 
-// signal is what an entry means for its execution; false where it means nothing: no execution, or our own termination.
+// signal is what an entry means for its execution; false where it means nothing: no execution, our own termination, a marker.
 func signal(e ledger.Entry) (breaker.Signal, bool) {
-	if e.Lineage.RootExecutionID == "" || e.Kind == ledger.Termination {
+	if e.Lineage.RootExecutionID == "" || e.Kind == ledger.Termination || e.IsMarker() {
 		return breaker.Signal{}, false
 	}
 	s := breaker.Signal{At: e.RecordedAt, Cost: money.Nano(int64(e.Own) + int64(e.External)), Depth: e.Lineage.Depth, Parent: e.Lineage.ParentAgentID}

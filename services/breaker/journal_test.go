@@ -27,6 +27,7 @@ func TestSignal(t *testing.T) {
 		none  bool
 	}{
 		{ledger.Usage, 1, false}, {ledger.Unsettled, 1, false}, {ledger.Reversal, -1, false}, {ledger.Correction, 0, false}, {ledger.Adjustment, 0, false}, {ledger.Termination, 0, true},
+		{ledger.EpochMarker, 0, true},
 	} {
 		e.Kind = c.kind
 		s, ok := signal(e)

@@ -119,6 +119,9 @@ func (a *attributor) one(b *book, r bus.Record) error {
 	if err != nil {
 		return a.refuse(b, r, err)
 	}
+	if ev.Data.Marker != nil {
+		return a.mark(b, r, ev)
+	}
 	v, err := a.verifier.identify(ev, r)
 	if err != nil {
 		return a.refuse(b, r, err)
