@@ -47,6 +47,7 @@ func (c catalogs) facts(v verified, r bus.Record) (ledger.Facts, error) {
 		return f, err
 	}
 	f.CountBilled, f.Markup = contract.Count == tenant.CountBilled, contract.Markup
+	f.APIKeyID, f.Scopes = keyOf(v), stamps(v, contract)
 	if f.Message == ledger.BreakerTrip {
 		return f, nil
 	}

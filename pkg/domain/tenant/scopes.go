@@ -70,6 +70,11 @@ func (c Contract) ScopesOf(v Values) []Counted {
 	return out
 }
 
+// Names reports whether the contract has an entry of that very name.
+func (c Contract) Names(s window.Scope) bool {
+	return s.ID != EachScope && c.scope(s.Kind, s.ID) != nil
+}
+
 func (c Contract) scope(kind window.ScopeKind, id string) *Scope {
 	for i := range c.Scopes {
 		if c.Scopes[i].Kind == kind && c.Scopes[i].ID == id {
