@@ -25,7 +25,7 @@ func TestConnectAddresses(t *testing.T) {
 		}
 		_ = client.Close()
 	}
-	client, err := connect("redis://weir@h:1/2?password_file=" + file, nil, 0)
+	client, err := connect("redis://weir@h:1/2?password_file="+file, nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,10 @@
 //	w:{t}:e       holds that are expiring, a hash by id           the same each, at most 65,536, then ErrFull
 //	w:{t}:x:<root> one root execution                            73 B, TTL from its start
 //	w:{t}:o       the open executions, a set                      as many as their limit; none without one
+//	w:{t}:n       pending holds: of an earlier epoch, shown by      <= 600 B + context each, at most twice the
+//	              receipt while the counters are made anew       concurrency, TTL 24 h
 //	w:epoch       the epoch of this Redis, no TTL
+//	w:seal        the token of a planned restart, no TTL
 //	w:kill        kill switches, a hash by scope, at most admit.MaxKills; no TTL
 //	w:used:<hash> a webhook that was taken, about 150 B, TTL = twice its window
 //
@@ -29,6 +32,9 @@
 //     that would pass it is refused; a settle or an external total that would
 //     is held at the bound, which blocks further admission. Numbers travel as
 //     packed 8-byte integers or doubles, never by tostring or "..".
+//   - Counters that are lost are made anew by one maker (base.go): the scripts
+//     keep away an earlier one, and whoever would make what is in use.
+//   - A new connection meets only a master that Allow names.
 //   - Time is Redis' own, never earlier than the last decision; reserved-at is
 //     unique per tenant. The last argument "test clock" of a script is empty
 //     in production: only Options.ScriptClock sets it.

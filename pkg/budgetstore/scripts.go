@@ -17,6 +17,7 @@ var sources embed.FS
 // or, in reserve, where a line "--#name" asks for them.
 type scripts struct {
 	reserve, extend, finish, due, hold, journal, external, execution, tenant, budget, owes *redis.Script
+	base, baseExecutions, merge, pend, unpend, clear                                       *redis.Script
 }
 
 func loadScripts() (scripts, error) {
@@ -49,6 +50,13 @@ func loadScripts() (scripts, error) {
 		tenant:    with("state", "tenant"),
 		owes:      with("state", "owes"),
 		budget:    with("state", "roll", "minutes", "sweep", "budget"),
+
+		base:           with("state", "slot", "executions", "holds", "fence", "base"),
+		baseExecutions: with("state", "executions", "fence", "base_executions"),
+		merge:          with("state", "slot", "executions", "holds", "fence", "merge"),
+		pend:           with("state", "executions", "holds", "pend"),
+		unpend:         with("state", "unpend"),
+		clear:          with("state", "fence", "clear"),
 	}, failed
 }
 
@@ -64,6 +72,7 @@ const (
 	replyEpoch    = 12
 	replySkew     = 13
 	replyFull     = 14
+	replyFenced   = 15
 )
 
 // run calls a script and returns the reply's first byte and the figures after
@@ -98,6 +107,8 @@ func storeError(code byte) error {
 		return ErrClockSkew
 	case replyFull:
 		return ErrFull
+	case replyFenced:
+		return ErrFenced
 	default:
 		return nil
 	}

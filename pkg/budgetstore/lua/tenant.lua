@@ -1,12 +1,11 @@
 -- tenant: makes a tenant's counters, all zero and not ready, or marks them ready. KEYS s. ARGV epoch (i8), verb (create
--- ready). Reply: '\0' done, '\1' they were there.
+-- ready). Those of an earlier epoch are replaced. Reply: '\0' done, '\1' they were there.
 local epoch = unpack_('<i8', ARGV[1])
 local S = call('HGET', KEYS[1], '{')
 if ARGV[2] == 'create' then
-  if S then
-    if not current(S, epoch) then return '\12' end
-    return '\1'
-  end
+  if S and current(S, epoch) then return '\1' end
+  if S and math.abs(unpack_('<d', S)) > epoch then return '\12' end
+  if S then call('DEL', KEYS[1], sub(KEYS[1], 1, -2) .. 'e', sub(KEYS[1], 1, -2) .. 'o') end
   call('HSET', KEYS[1], '{', pack('<d', -epoch) .. rep('\0', HEAD_SIZE - 8), '{b', rep('\0', 128), '{c', rep('\0', 296))
   return '\0'
 end

@@ -1,0 +1,179 @@
+package budgetstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/money"
+)
+
+// Errors of whoever makes counters anew.
+var (
+	// ErrFenced: somebody who took the recovery over has made these counters already.
+	ErrFenced = errors.New("budget store: another one carries the recovery out")
+	// ErrReady: the tenant's counters are in use; they cannot be made again.
+	ErrReady = errors.New("budget store: the tenant's counters are ready already")
+)
+
+// Maker is who makes a tenant's counters of an epoch. Of several, the highest generation is right.
+type Maker struct {
+	Epoch      int64
+	Generation int64 // 1 to 2^53
+}
+
+// OwnTotal is what own usage of one window adds up to.
+type OwnTotal struct {
+	Scope                               Scope // MinuteScope, DayScope, MonthScope
+	Window                              int64 // as in ExternalTotal
+	Nanos                               money.Nano
+	Requests, InputTokens, OutputTokens int64 // of a minute
+}
+
+// ExecutionTotal is what usage of one root execution adds up to.
+type ExecutionTotal struct {
+	Root          string
+	Own, External money.Nano
+	Calls         int64
+	Version       int64 // of External
+	LastUsed      time.Time
+}
+
+// Base is what a tenant's counters are made from: what the journal adds up to before Offset.
+type Base struct {
+	Offset     int64 // next offset to be applied
+	Own        []OwnTotal
+	External   []ExternalTotal
+	Executions []ExecutionTotal
+}
+
+// LoadBase makes a tenant's counters anew, not ready, and opens its pending holds in them. It may be repeated until they
+// are ready: ErrReady then. A maker of an earlier generation gets ErrFenced.
+func (s *Store) LoadBase(ctx context.Context, tenant string, m Maker, b Base) error {
+	t := Tenant{ID: tenant, Epoch: m.Epoch}
+	if err := checkID("tenant", tenant); err != nil {
+		return err
+	}
+	if err := s.makeBase(ctx, t, m, b); err != nil {
+		return err
+	}
+	for chunk := range slices.Chunk(b.Executions, batch) {
+		args := []any{packed(nil, m.Epoch, m.Generation), millis(s.opts.ExecutionTTL)}
+		for _, x := range chunk {
+			if err := checkID("root execution", x.Root); err != nil {
+				return err
+			}
+			args = append(args, packed(nil, clamp(x.Own), clamp(x.External), x.Calls, x.Version, x.LastUsed.UnixMicro()), x.Root)
+		}
+		if _, _, err := s.make(ctx, "base executions", s.scripts.baseExecutions, []string{key(t, "s")}, args...); err != nil {
+			return err
+		}
+	}
+	if _, err := s.ApplyExternal(ctx, t, b.External); err != nil {
+		return err
+	}
+	_, _, err := s.make(ctx, "merge", s.scripts.merge, []string{key(t, "s"), key(t, "n")},
+		packed(nil, m.Epoch, m.Generation), millis(s.opts.ExecutionTTL), s.at())
+	return err
+}
+
+func (s *Store) makeBase(ctx context.Context, t Tenant, m Maker, b Base) error {
+	own := slices.SortedFunc(slices.Values(b.Own), func(x, y OwnTotal) int {
+		return cmp.Or(cmp.Compare(x.Scope, y.Scope), cmp.Compare(x.Window, y.Window))
+	})
+	args := []any{packed(nil, m.Epoch, m.Generation, b.Offset), s.at()}
+	for _, x := range own {
+		if x.Scope > MonthScope {
+			return fmt.Errorf("%w: own total of scope %d", admit.ErrInvalid, x.Scope)
+		}
+		args = append(args, packed(nil, int64(x.Scope), x.Window, clamp(x.Nanos), x.Requests, x.InputTokens, x.OutputTokens))
+	}
+	_, _, err := s.make(ctx, "base", s.scripts.base, []string{key(t, "s")}, args...)
+	return err
+}
+
+// clamp keeps an amount within the bound of a counter: one at the bound blocks further admission.
+func clamp(n money.Nano) int64 { return int64(max(-money.MaxNano, min(money.MaxNano, n))) }
+
+// make runs a script that a Maker may run.
+func (s *Store) make(ctx context.Context, name string, script *redis.Script, keys []string, args ...any) (byte, *figures, error) {
+	code, f, err := s.run(ctx, name, script, keys, args...)
+	if err == nil && code == replyElse {
+		err = fmt.Errorf("%s: %w", name, ErrReady)
+	}
+	return code, f, err
+}
+
+// clearPage is how many keys are looked at between two calls of alive.
+const clearPage = 1000
+
+// ClearOthers removes what earlier epochs left of any tenant's keys, except pending holds, which go by their own epoch. It
+// looks at every key of Redis once. alive is asked before each page; its error ends the work.
+func (s *Store) ClearOthers(ctx context.Context, m Maker, alive func(context.Context) error) (removed int, err error) {
+	walk := func(ctx context.Context, c redis.Cmdable) error {
+		cursor := uint64(0)
+		for {
+			if err := alive(ctx); err != nil {
+				return err
+			}
+			page, next, err := c.Scan(ctx, cursor, "w:{*", clearPage).Result()
+			if err != nil {
+				return fmt.Errorf("%w: scan: %w", ErrUnavailable, err)
+			}
+			n, err := s.clear(ctx, m, page)
+			if removed += n; err != nil {
+				return err
+			}
+			if cursor = next; cursor == 0 {
+				return nil
+			}
+		}
+	}
+	cluster, ok := s.probe.(*redis.ClusterClient)
+	if !ok {
+		return removed, errors.Join(walk(ctx, s.probe), ctx.Err())
+	}
+	var nodes []*redis.Client // one after the other, because they share the count
+	if err := cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error { nodes = append(nodes, c); return nil }); err != nil {
+		return 0, fmt.Errorf("%w: masters: %w", ErrUnavailable, err)
+	}
+	for _, c := range nodes {
+		if err := walk(ctx, c); err != nil {
+			return removed, err
+		}
+	}
+	return removed, nil
+}
+
+// clear removes the keys of a page, tenant by tenant.
+func (s *Store) clear(ctx context.Context, m Maker, page []string) (int, error) {
+	byTenant := map[string][]string{}
+	for _, k := range page {
+		tenant, name, ok := strings.Cut(strings.TrimPrefix(k, "w:{"), "}:")
+		if ok && name != "n" {
+			byTenant[tenant] = append(byTenant[tenant], k)
+		}
+	}
+	removed := 0
+	for tenant, keys := range byTenant {
+		state := key(Tenant{ID: tenant}, "s")
+		keys = slices.DeleteFunc(keys, func(k string) bool { return k == state })
+		for chunk := range slices.Chunk(append([]string{state}, keys...), batch) {
+			if chunk[0] != state { // the script looks at the state first
+				chunk = append([]string{state}, chunk...)
+			}
+			if _, _, err := s.make(ctx, "clear", s.scripts.clear, chunk, packed(nil, m.Epoch, m.Generation)); err != nil {
+				return removed, fmt.Errorf("tenant %s: %w", tenant, err)
+			}
+			removed += len(chunk)
+		}
+	}
+	return removed, nil
+}

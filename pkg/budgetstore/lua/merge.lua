@@ -1,0 +1,46 @@
+-- merge: makes open holds of the pending ones (see pend.lua) in counters that base has made. KEYS s n. ARGV packed epoch and
+-- generation, TTL of a new execution (ms), test clock. Reply: '\0' and how many.
+local epoch, generation = unpack_('<i8i8', ARGV[1])
+local barred = fence(KEYS[1], epoch, generation)
+if barred then return barred end
+local s, prefix = KEYS[1], sub(KEYS[1], 1, -2)
+local t = load(s)
+if not t or t[1] ~= epoch then return '\10' end
+local now, merged = clock(ARGV[3], 0), 0
+local pending = call('HGETALL', KEYS[2])
+local of
+for i = 1, #pending, 2 do
+  if pending[i] == '{e' then of = unpack_('<d', pending[i + 1]) end
+end
+if of ~= epoch then return pack('<Bi8', 0, 0) end
+for i = 1, #pending, 2 do
+  local id = pending[i]
+  if sub(id, 1, 1) ~= '{' and call('HEXISTS', s, id) == 0 then
+    local at, day, month = unpack_('<dI4I4', pending[i + 1])
+    local kept = sub(pending[i + 1], 17)
+    local nano, tin, tout, ends = unpack_('<dddd', kept)
+    local root = sub(kept, ROOT_AT + 1, ROOT_AT + unpack_('<B', kept, ROOT_AT))
+    if t[21] == 0 or ends < t[22] then t[22] = ends end
+    t[21] = t[21] + 1
+    if slot(t, 13, 24, 28, day) then own(t, 13, 24, 28, day, nano, nano) end
+    if slot(t, 17, 32, 36, month) then own(t, 17, 32, 36, month, nano, nano) end
+    charge(t, s, floor(at / 1000000), 1, tin, tout, nano)
+    if root ~= '' then
+      local old = execution(prefix, root)
+      local x = old or unknown()
+      x[1], x[2], x[3] = bounded(x[1] + nano), x[2] + nano, x[3] + 1
+      if now > x[12] then x[12] = now end
+      if not old then keep(prefix, root, x, false, ARGV[2]) end
+      keep(prefix, root, x, true)
+    end
+    -- What a repeat of the reservation is told is made from this: the figures of now, in the place of those of then.
+    local u = { unpack(t, 1, 23) }
+    u[3], u[4], u[5], u[6], u[7], u[8] = 0, at, 0, 0, 0, 0
+    u[13], u[14], u[15], u[16], u[17], u[18], u[19], u[20] = day, nano, nano, 0, month, nano, nano, 0
+    local head = pack(HEAD, epoch, unpack(u, 3, 23)) .. t.told
+    call('HSET', s, id, kept, '{h' .. id, head)
+    merged = merged + 1
+  end
+end
+save(s, t)
+return pack('<Bi8', 0, merged)
