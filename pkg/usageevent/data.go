@@ -3,14 +3,11 @@ package usageevent
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/money"
-	"github.com/weir-project/weir/pkg/domain/window"
 )
 
 // readData reads the members of data. Members that are not known are ignored: producers may add their own.
@@ -193,18 +190,21 @@ func (r *Reservation) readScopes(o object) *Error {
 	if err != nil {
 		return err
 	}
-	for _, kind := range slices.Sorted(maps.Keys(names)) {
-		s := window.Scope{Kind: window.ScopeKind(kind)}
-		if !s.Kind.Known() {
+	for kind := range names {
+		if kind != "cost_center" && kind != "agent" && kind != "api_key" {
 			return malformed(fmt.Sprintf("reservation.scopes: %q is not a kind", clip(kind)))
 		}
-		if s.ID, err = names.text(kind, MaxID); err != nil {
+		name, err := names.text(kind, MaxID)
+		if err != nil {
 			return err
 		}
-		if err := requiredID("reservation.scopes."+kind, s.ID, MaxID); err != nil {
+		if err := requiredID("reservation.scopes."+kind, name, MaxID); err != nil {
 			return err
 		}
-		r.Scopes = append(r.Scopes, s)
+		if r.Scopes == nil {
+			r.Scopes = map[string]string{}
+		}
+		r.Scopes[kind] = name
 	}
 	return nil
 }

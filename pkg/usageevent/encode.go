@@ -168,8 +168,8 @@ func (w *writer) reservation(r Reservation) {
 	if len(r.Scopes) > 0 {
 		w.name("scopes")
 		w.open()
-		for _, s := range r.Scopes {
-			w.text(string(s.Kind), s.ID)
+		for _, kind := range slices.Sorted(maps.Keys(r.Scopes)) {
+			w.text(kind, r.Scopes[kind])
 		}
 		w.close()
 	}

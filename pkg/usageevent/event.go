@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/money"
-	"github.com/weir-project/weir/pkg/domain/window"
 )
 
 // Event types.
@@ -111,6 +110,6 @@ type Reservation struct {
 	Depth        int32
 	// Flags are what admission saw: FlagDearerModel.
 	Flags []string
-	// Scopes are the tenant's sub-scopes that the hold counted in: sorted, at most one of each kind.
-	Scopes []window.Scope
+	// Scopes are the tenant's sub-scopes that the hold counted in: their names by kind (cost_center, agent, api_key).
+	Scopes map[string]string
 }

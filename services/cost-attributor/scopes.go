@@ -24,7 +24,8 @@ func stamps(v verified, contract tenant.Contract) []ledger.Stamp {
 	}
 	if r := v.event.Data.Reservation; v.signed && r != nil {
 		var out []ledger.Stamp
-		for _, s := range r.Scopes {
+		for kind, id := range r.Scopes { // NewCandidate sorts them
+			s := window.Scope{Kind: window.ScopeKind(kind), ID: id}
 			out = append(out, ledger.Stamp{Scope: s, Each: !contract.Names(s)})
 		}
 		return out

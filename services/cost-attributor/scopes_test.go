@@ -70,7 +70,7 @@ func TestStampsExternal(t *testing.T) {
 		"key, sent by admission": {func(e *usageevent.Event) { e.Data.APIKeyID = "k1" }, true, "agent=a api_key=k1 cost_center=unassigned", "k1"},
 		"the token wins":         {func(e *usageevent.Event) { e.Data.ExecutionToken = token }, false, "agent=lead cost_center=research", ""},
 		"scopes of its own, forged": {func(e *usageevent.Event) {
-			e.Data.Reservation = &usageevent.Reservation{ReservedAt: now, Outcome: usageevent.OutcomeSettled, Scopes: []window.Scope{{Kind: window.Agent, ID: "victim"}}}
+			e.Data.Reservation = &usageevent.Reservation{ReservedAt: now, Outcome: usageevent.OutcomeSettled, Scopes: map[string]string{"agent": "victim"}}
 		}, false, "agent=a cost_center=unassigned", ""},
 	} {
 		n++
@@ -95,7 +95,7 @@ func TestStampsOfReservations(t *testing.T) {
 	for _, outcome := range []string{usageevent.OutcomeSettled, usageevent.OutcomeEstimated, usageevent.OutcomeUnsettled, usageevent.OutcomeLate} {
 		w := scoped(t, "UTC")
 		entries, reason := w.send(w.signed(outcome, func(e *usageevent.Event) {
-			e.Data.APIKeyID, e.Data.Reservation.Scopes = "k1", held
+			e.Data.APIKeyID, e.Data.Reservation.Scopes = "k1", map[string]string{"api_key": "k1", "agent": "planner"}
 			e.Data.Traceparent, e.Data.Tracestate = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "cost_center=research"
 		}))
 		if reason != "" || !slices.Equal(entries[0].Scopes, held) || entries[0].APIKeyID != "k1" {
