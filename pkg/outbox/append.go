@@ -49,28 +49,38 @@ VALUES ($1, $2, $3, $4, $5, $6::text::jsonb, nullif($7::text, ''), $8)`
 // tx has locked whatever serialises the writers of e.AggregateID, for that lock is what makes the order per key.
 // An event that breaks a bound or lacks a name is refused before anything is sent; tx stays usable then.
 func Append(ctx context.Context, tx pgx.Tx, e Event) error {
-	if err := e.validate(); err != nil {
+	if err := e.Check(); err != nil {
 		return err
 	}
-	headers, err := json.Marshal(e.Headers)
+	payload, headers, err := e.content()
 	if err != nil {
-		return fmt.Errorf("outbox: headers of %s: %w", e.ID, err)
+		return err
 	}
-	if e.Headers == nil {
-		headers = []byte("{}")
-	}
-	payload := e.Payload
-	if payload == nil {
-		payload = []byte{}
-	}
-	_, err = tx.Exec(ctx, insertEvent, e.ID, e.AggregateType, e.AggregateID, e.Type, payload, string(headers), e.Topic, e.Partition)
+	_, err = tx.Exec(ctx, insertEvent, e.ID, e.AggregateType, e.AggregateID, e.Type, payload, headers, e.Topic, e.Partition)
 	if err != nil {
 		return fmt.Errorf("outbox: append %s: %w", e.ID, err)
 	}
 	return nil
 }
 
-func (e Event) validate() error {
+// content is the payload and the headers as the table takes them: never NULL.
+func (e Event) content() (payload []byte, headers string, err error) {
+	payload, headers = e.Payload, "{}"
+	if payload == nil {
+		payload = []byte{}
+	}
+	if e.Headers != nil {
+		text, err := json.Marshal(e.Headers)
+		if err != nil {
+			return nil, "", fmt.Errorf("outbox: headers of %s: %w", e.ID, err)
+		}
+		headers = string(text)
+	}
+	return payload, headers, nil
+}
+
+// Check says why Append would refuse e, without asking the database; nil if it would not.
+func (e Event) Check() error {
 	for _, f := range []struct{ name, value string }{
 		{"id", e.ID}, {"aggregatetype", e.AggregateType}, {"aggregateid", e.AggregateID}, {"type", e.Type},
 	} {

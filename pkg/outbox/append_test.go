@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -44,5 +45,34 @@ func TestAppendRefuses(t *testing.T) {
 func TestBoundFitsTopic(t *testing.T) {
 	if outbox.MaxEventBytes > topics.UsageEvents.MaxRecordBytes() {
 		t.Fatalf("%d > %d", outbox.MaxEventBytes, topics.UsageEvents.MaxRecordBytes())
+	}
+}
+
+// Goal: lists refuse what Append refuses, keep every list as long as the others, and have a place for no event.
+func TestLists(t *testing.T) {
+	var l outbox.Lists
+	good := outbox.Event{ID: "e", AggregateType: "tenant", AggregateID: "acme", Type: "t"}
+	bad := good
+	bad.AggregateID = ""
+	if err := l.Add(&good); err != nil {
+		t.Error(err)
+	}
+	if err := l.Add(&bad); err == nil {
+		t.Error("an event without a key was added")
+	}
+	if err := l.Add(nil); err != nil {
+		t.Error(err)
+	}
+	args := l.Args()
+	if n := strings.Count(outbox.EventArrays(3), "$"); n != len(args) || strings.Count(outbox.EventColumns, ",") != n-1 {
+		t.Errorf("%d lists, %d parameters", len(args), n)
+	}
+	for i, a := range args {
+		if n := reflect.ValueOf(a).Len(); n != 2 {
+			t.Errorf("list %d has %d members", i, n)
+		}
+	}
+	if ids := args[0].([]string); ids[0] != "e" || ids[1] != "" {
+		t.Errorf("ids %q", ids)
 	}
 }

@@ -7,10 +7,13 @@
 // Invariants:
 //   - A reservation ends once: the row that is first in decides, whoever comes later reads it. Settle, release and
 //     expiry race for this row and for nothing else.
-//   - The row and its usage event are one transaction; the event is appended last, under the row's lock.
+//   - The row and its usage event are one transaction; the event is appended under the row's lock. Ends that come at
+//     once share transactions (group commit); one that fails fails no other, and a caller who gave up may have been written.
+//   - An end whose amount the settle script is to apply is written only while the epoch of its hold is the one of now.
 //   - A row is changed after its end in two ways only: it takes one late figure, and `external` may become `settled`.
 //   - Limits of an execution only fall.
 //
-// Bounds: rows leave after a retention, in batches (Prune). Errors are those of Postgres, wrapped: to the caller every
-// one of them means "not known to have happened", and a repeat is safe.
+// Bounds: rows leave after a retention, in batches (Prune); ends that wait for a transaction are bounded (ErrBusy).
+// Errors are those of Postgres, wrapped: to the caller every one of them but ErrEpochRaised and ErrBusy means "not known
+// to have happened", and a repeat is safe.
 package pgstore

@@ -66,71 +66,36 @@ type Late struct {
 	Answer      []byte
 }
 
-const columns = `tenant_id, reservation_id, reserved_at, outcome, estimated, fingerprint, own_mode, own_nanos, held_nanos, epoch,
-	event_id, call, answer, late_event_id, late_fingerprint, late_answer`
-
-const insertRow = `INSERT INTO reservations (tenant_id, reservation_id, reserved_at, outcome, estimated, fingerprint, own_mode, own_nanos,
-	held_nanos, epoch, event_id, call, answer) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT DO NOTHING`
+const (
+	// ownColumns are those that an end fills in.
+	ownColumns = `tenant_id, reservation_id, reserved_at, outcome, estimated, fingerprint, own_mode, own_nanos, held_nanos, epoch,
+	event_id, call, answer`
+	columns = ownColumns + ", late_event_id, late_fingerprint, late_answer"
+)
 
 // End records row unless the reservation has ended already, and appends event (nil = none) in the same transaction.
-// It returns the row that holds: row itself and true, or the earlier one and false.
+// It returns the row that holds: row itself and true, or the earlier one and false. An amount that is OwnDirect needs
+// the epoch of its hold to be the one of now: ErrEpochRaised.
 func (s *Store) End(ctx context.Context, row Row, event *outbox.Event) (Row, bool, error) {
-	return s.decide(ctx, row, event, insertRow, row.Tenant, row.ReservationID, row.ReservedAt, string(row.Outcome), row.Estimated,
-		nonNil(row.Fingerprint), string(row.OwnMode), int64(row.OwnNanos), int64(row.HeldNanos), row.Epoch, row.EventID, nonNil(row.Call), nonNil(row.Answer))
+	return s.decide(ctx, change{kind: kindEnd, row: row, event: event})
 }
-
-const settleExternal = `UPDATE reservations SET outcome = 'settled', estimated = $4, fingerprint = $5, own_mode = $6, own_nanos = $7,
-	held_nanos = $8, epoch = $9, event_id = $10, answer = $11
-	WHERE tenant_id = $1 AND reservation_id = $2 AND reserved_at = $3 AND outcome = 'external'`
 
 // SettleExternal turns an External row into row, a Settled one, and appends event. If the row that holds is no longer
 // External, or is of another hold, it is returned with false.
 func (s *Store) SettleExternal(ctx context.Context, row Row, event outbox.Event) (Row, bool, error) {
-	return s.decide(ctx, row, &event, settleExternal, row.Tenant, row.ReservationID, row.ReservedAt, row.Estimated, nonNil(row.Fingerprint),
-		string(row.OwnMode), int64(row.OwnNanos), int64(row.HeldNanos), row.Epoch, row.EventID, nonNil(row.Answer))
+	return s.decide(ctx, change{kind: kindExternal, row: row, event: &event})
 }
-
-const addLate = `UPDATE reservations SET late_event_id = $4, late_fingerprint = $5, late_answer = $6, late_at = clock_timestamp()
-	WHERE tenant_id = $1 AND reservation_id = $2 AND reserved_at = $3 AND late_event_id IS NULL
-	  AND (outcome IN ('expired', 'released') OR outcome = 'settled' AND estimated)`
 
 // AddLate adds the one late figure to the row of an expired, released or estimated reservation, and appends event. If
 // that row takes none (any more), it is returned as it is, with false.
 func (s *Store) AddLate(ctx context.Context, row Row, late Late, event outbox.Event) (Row, bool, error) {
+	figure := row // the statement finds the figure where an end has its own
+	figure.EventID, figure.Fingerprint, figure.Answer = late.EventID, late.Fingerprint, late.Answer
+	stored, done, err := s.decide(ctx, change{kind: kindLate, row: figure, event: &event})
+	if !done {
+		return stored, false, err
+	}
 	row.Late = &late
-	return s.decide(ctx, row, &event, addLate, row.Tenant, row.ReservationID, row.ReservedAt, late.EventID, nonNil(late.Fingerprint), nonNil(late.Answer))
-}
-
-// decide runs one statement that changes a row or none, appends the event if it changed one, and otherwise reads the
-// row that holds. The statement locks the row, so the event's order among those of the row is its commit order.
-func (s *Store) decide(ctx context.Context, row Row, event *outbox.Event, sql string, args ...any) (Row, bool, error) {
-	fail := func(what string, err error) (Row, bool, error) {
-		return Row{}, false, fmt.Errorf("pgstore: reservation %s of %s: %s: %w", row.ReservationID, row.Tenant, what, err)
-	}
-	tx, err := s.pool.Begin(ctx)
-	if err != nil {
-		return fail("begin", err)
-	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after a commit it does nothing
-	tag, err := tx.Exec(ctx, sql, args...)
-	if err != nil {
-		return fail("write", err)
-	}
-	if tag.RowsAffected() == 0 {
-		stored, err := scan(tx.QueryRow(ctx, selectRow, row.Tenant, row.ReservationID))
-		if err != nil {
-			return fail("read", err)
-		}
-		return stored, false, nil
-	}
-	if event != nil {
-		if err := outbox.Append(ctx, tx, *event); err != nil {
-			return fail("append event", err)
-		}
-	}
-	if err := tx.Commit(ctx); err != nil {
-		return fail("commit", err)
-	}
 	return row, true, nil
 }
 

@@ -14,8 +14,15 @@ import (
 // dozen writers, and three replicas must fit its default of 100 connections.
 const defaultMaxConns = 24
 
+// idleInTransaction ends the transaction of a process that stands still: it holds EpochLock, and so a recovery up.
+const idleInTransaction = "SET idle_in_transaction_session_timeout = '10s'"
+
 // Store is admission's Postgres. It is safe for concurrent use.
-type Store struct{ pool *pgxpool.Pool }
+type Store struct {
+	pool       *pgxpool.Pool
+	group      group
+	statements [kinds]string
+}
 
 // Open makes a pool for a postgres:// URL. It does not dial: use Ping.
 func Open(ctx context.Context, url string) (*Store, error) {
@@ -26,15 +33,24 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	if !hasPoolSize(url) {
 		cfg.MaxConns = defaultMaxConns
 	}
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, idleInTransaction)
+		return err
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: pool: %w", err)
 	}
-	return &Store{pool: pool}, nil
+	s := &Store{pool: pool, statements: statements()}
+	s.group.write = s.transact
+	return s, nil
 }
 
-// Close waits for borrowed connections and closes all.
-func (s *Store) Close() { s.pool.Close() }
+// Close writes the changes that wait, waits for borrowed connections and closes all.
+func (s *Store) Close() {
+	s.group.close()
+	s.pool.Close()
+}
 
 // Ping reports whether Postgres answers and has the tables.
 func (s *Store) Ping(ctx context.Context) error {

@@ -23,12 +23,21 @@ import (
 )
 
 type fixture struct {
-	t       *testing.T
+	t       testing.TB
 	address string
 	*pgstore.Store
 }
 
-func open(t *testing.T) fixture {
+// open is a database whose epoch is 7, that of every row of these tests.
+func open(t testing.TB) fixture {
+	t.Helper()
+	f := openNew(t)
+	_, err := f.InitEpoch(t.Context(), 7)
+	f.must(err)
+	return f
+}
+
+func openNew(t testing.TB) fixture {
 	t.Helper()
 	f := fixture{t: t, address: testkit.Postgres(t)}
 	conn, err := pgx.Connect(t.Context(), f.address)
@@ -215,7 +224,7 @@ func TestExecutionLimitsOnlyFall(t *testing.T) {
 }
 
 func TestEpochAndTenantStates(t *testing.T) {
-	f := open(t)
+	f := openNew(t)
 	if _, ok, err := f.Epoch(t.Context()); ok || err != nil {
 		t.Fatalf("%v, %v", ok, err)
 	}

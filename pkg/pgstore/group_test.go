@@ -1,0 +1,226 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// gate is a database that takes one transaction at a time, when it is told to.
+type gate struct {
+	group
+	open    chan struct{}
+	mu      sync.Mutex
+	batches [][]string
+}
+
+var errBad = errors.New("bad row")
+
+func newGate() *gate {
+	g := &gate{open: make(chan struct{})}
+	g.write = func(ctx context.Context, batch []*change) ([]result, error) {
+		select {
+		case <-g.open:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		var ids []string
+		results := make([]result, len(batch))
+		for i, c := range batch {
+			if c.row.ReservationID == "bad" {
+				return nil, errBad
+			}
+			ids, results[i].done = append(ids, c.row.ReservationID), true
+		}
+		g.batches = append(g.batches, ids)
+		return results, nil
+	}
+	return g
+}
+
+// start begins a change and returns where its outcome will be; it waits until the change is in the group.
+func (g *gate) start(ctx context.Context, id string) <-chan error {
+	out := make(chan error, 1)
+	c := &change{row: Row{Tenant: "acme", ReservationID: id}, caller: ctx, result: make(chan result, 1)}
+	if err := g.add(c); err != nil {
+		out <- err
+		return out
+	}
+	go func() { out <- (<-c.result).err }()
+	return out
+}
+
+// fill occupies every transaction, so that what comes next waits.
+func (g *gate) fill(t *testing.T) []<-chan error {
+	var all []<-chan error
+	for i := range maxTransactions {
+		all = append(all, g.start(t.Context(), fmt.Sprint("first", i)))
+		g.until(t, func() bool { return len(g.waiting) == 0 })
+	}
+	return all
+}
+
+// until waits for something about the group.
+func (g *gate) until(t *testing.T, what func() bool) {
+	t.Helper()
+	for deadline := time.After(10 * time.Second); ; {
+		g.group.mu.Lock()
+		ok := what()
+		g.group.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatal("it does not come to that")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func (g *gate) release() { close(g.open) }
+
+// Goal: what waits goes out together, two changes of one reservation never do, and a bad one fails alone.
+func TestGroupSharesTransactions(t *testing.T) {
+	g := newGate()
+	waiting := g.fill(t)
+	for _, id := range []string{"a", "b", "a", "c", "a"} {
+		waiting = append(waiting, g.start(t.Context(), id))
+	}
+	bad := g.start(t.Context(), "bad")
+	g.release()
+	for _, w := range waiting {
+		if err := <-w; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := <-bad; !errors.Is(err, errBad) {
+		t.Errorf("the bad one: %v", err)
+	}
+	seen := map[string]int{}
+	for _, b := range g.batches {
+		once := map[string]bool{}
+		for _, id := range b {
+			if once[id] {
+				t.Errorf("%s twice in %v", id, b)
+			}
+			once[id] = true
+			seen[id]++
+		}
+	}
+	if seen["a"] != 3 || seen["b"] != 1 || seen["c"] != 1 {
+		t.Errorf("written %v", seen)
+	}
+	g.close()
+	if g.running != 0 {
+		t.Errorf("%d workers are left", g.running)
+	}
+}
+
+// Goal: a batch has bounds, in changes and in bytes.
+func TestGroupBatchBounds(t *testing.T) {
+	g := newGate()
+	waiting := g.fill(t)
+	for i := range maxChanges + 5 {
+		waiting = append(waiting, g.start(t.Context(), fmt.Sprint(i)))
+	}
+	g.release()
+	for _, w := range waiting {
+		if err := <-w; err != nil {
+			t.Error(err)
+		}
+	}
+	for _, b := range g.batches {
+		if len(b) > maxChanges {
+			t.Errorf("%d changes in one transaction", len(b))
+		}
+	}
+
+	large := &group{}
+	for i := range 3 {
+		large.waiting = append(large.waiting, &change{row: Row{ReservationID: fmt.Sprint(i), Call: make([]byte, maxBytes*2/3)}})
+	}
+	for range 3 {
+		if b := large.take(); len(b) != 1 {
+			t.Errorf("%d large changes in one transaction", len(b))
+		}
+	}
+}
+
+// Goal: a caller who gave up before the transaction is not written; one more than may wait is told so; what waits at the
+// end is written, and nothing after it.
+func TestGroupGivesUpAndCloses(t *testing.T) {
+	g := newGate()
+	waiting := g.fill(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := g.do(ctx, &change{row: Row{ReservationID: "gone"}})
+		done <- err
+	}()
+	g.until(t, func() bool { return len(g.waiting) == 1 })
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("who gave up was told %v", err)
+	}
+	for i := range maxWaiting - 1 {
+		waiting = append(waiting, g.start(t.Context(), fmt.Sprint(i)))
+	}
+	if _, err := g.do(t.Context(), &change{}); !errors.Is(err, ErrBusy) {
+		t.Errorf("one too many was told %v", err)
+	}
+	g.release()
+	g.close()
+	if _, err := g.do(t.Context(), &change{}); !errors.Is(err, errClosed) {
+		t.Errorf("after the close: %v", err)
+	}
+	for _, w := range waiting {
+		if err := <-w; err != nil {
+			t.Error(err)
+		}
+	}
+	for _, b := range g.batches {
+		for _, id := range b {
+			if id == "gone" {
+				t.Error("who gave up was written")
+			}
+		}
+	}
+}
+
+// Goal: a transaction lasts no longer than the most patient of its callers.
+func TestGroupDeadline(t *testing.T) {
+	g := newGate() // never opened
+	var waiting []<-chan error
+	for i, patience := range []time.Duration{10 * time.Millisecond, 50 * time.Millisecond} {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		waiting = append(waiting, g.start(ctx, fmt.Sprint(i)))
+	}
+	for _, w := range waiting {
+		select {
+		case <-w:
+		case <-t.Context().Done():
+			t.Fatal("it hangs")
+		}
+	}
+	g.close()
+}
+
+func BenchmarkGroup(b *testing.B) {
+	g := group{write: func(_ context.Context, batch []*change) ([]result, error) { return make([]result, len(batch)), nil }}
+	b.ReportAllocs()
+	b.SetParallelism(25)
+	b.RunParallel(func(pb *testing.PB) {
+		for n := 0; pb.Next(); n++ {
+			if _, err := g.do(context.Background(), &change{row: Row{Tenant: "acme", ReservationID: fmt.Sprint(n)}}); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}
