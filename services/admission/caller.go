@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/domain/tenant"
 	"github.com/weir-project/weir/pkg/identity"
 )
@@ -16,6 +17,7 @@ type credentials struct {
 	authorization string               // the header or metadata of that name
 	tenant        string               // which of a service credential's tenants is meant
 	tls           *tls.ConnectionState // nil without TLS
+	language      string               // the header Accept-Language, or metadata of that name
 }
 
 // caller is who asks, verified, and for which tenant.
@@ -23,6 +25,7 @@ type caller struct {
 	tenant    string
 	contract  tenant.Contract
 	principal identity.Principal
+	language  ladder.Language // that texts for the end user are asked for in; "" = the plan's
 }
 
 // identify verifies the credential and picks the tenant.
@@ -34,7 +37,9 @@ func (s *Service) identify(ctx context.Context, given credentials) (caller, erro
 	if err != nil {
 		return caller{}, identityProblem(err)
 	}
-	return s.callerOf(principal, given.tenant)
+	c, err := s.callerOf(principal, given.tenant)
+	c.language = languageOf(given.language)
+	return c, err
 }
 
 // unready refuses while the catalogs are not loaded. Nobody can be judged then: that is an outage, and never a 401.

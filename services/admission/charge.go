@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/ledger"
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/pricing"
 	"github.com/weir-project/weir/pkg/domain/tenant"
@@ -52,11 +54,17 @@ type charge struct {
 	raw, billed *money.USD
 	// estimated: the usage is missing, so the estimate is charged.
 	estimated bool
+	// estimate is what is charged then.
+	estimate money.USD
 	// overage is what is counted above what was held.
 	overage money.USD
 	// usage and meters are what the event says: at most one is set.
 	usage  json.RawMessage
 	meters map[string]money.Decimal
+	// cacheHit is the kind of cache that answered, "" for none.
+	cacheHit string
+	// flags are what the answer and the ledger say beside the figures: cache_hit, dearer_model.
+	flags []string
 	// tier and responseID are what the provider's object said, where meters stand in for it.
 	tier, responseID string
 }
@@ -67,6 +75,9 @@ func chargeFor(req settleRequest, s subject, book *pricing.Book, contract tenant
 	if c.status == "" {
 		c.status = statusSuccess
 	}
+	if req.CacheHit != "" {
+		return c.fromCache(req), nil
+	}
 	u, stated, p := statedUsage(req, s.call.Provider)
 	switch {
 	case p != nil:
@@ -76,10 +87,7 @@ func chargeFor(req settleRequest, s subject, book *pricing.Book, contract tenant
 		c.raw, c.billed = &zero, &zero
 		return c, nil
 	case !stated:
-		c.estimated, c.own = true, s.held
-		raw, billed := s.call.EstimateUSD, money.ApplyMarkup(s.call.EstimateUSD, contract.Markup)
-		c.raw, c.billed = &raw, &billed
-		return c, nil
+		return c.atEstimate(req, s, book, contract)
 	}
 	c.passOn(req, u, s.call.Provider)
 	if c.usage == nil { // a tier that the event cannot carry must not set the price either
@@ -95,12 +103,57 @@ func chargeFor(req settleRequest, s subject, book *pricing.Book, contract tenant
 	return c.price(req, s, u, book, contract)
 }
 
+// fromCache is a settle of what a cache answered, on whatever rung: $0, and the event says that nothing was used.
+func (c charge) fromCache(req settleRequest) charge {
+	zero := money.USD{}
+	c.raw, c.billed, c.cacheHit, c.flags = &zero, &zero, req.CacheHit, []string{ledger.FlagCacheHit}
+	c.meters = map[string]money.Decimal{string(usage.Output): {}}
+	return c
+}
+
+// atEstimate charges what was estimated; where a dearer model is named than was granted, what that would have been there.
+func (c charge) atEstimate(req settleRequest, s subject, book *pricing.Book, contract tenant.Contract) (charge, *Problem) {
+	c.estimated, c.own, c.estimate = true, s.held, s.call.EstimateUSD
+	if usd, ok := estimatedAt(book, s, req.Model); ok && usd.Cmp(c.estimate) > 0 {
+		nanos, err := money.CeilNano(counted(contract, usd))
+		if err != nil {
+			return charge{}, invalid("model", err.Error())
+		}
+		c.estimate, c.own.Nanos, c.flags = usd, max(nanos, c.own.Nanos), append(c.flags, usageevent.FlagDearerModel)
+		c.overage = (c.own.Nanos - s.held.Nanos).USD()
+	}
+	raw, billed := c.estimate, money.ApplyMarkup(c.estimate, contract.Markup)
+	c.raw, c.billed = &raw, &billed
+	return c, nil
+}
+
+// estimatedAt is what the estimate costs at a model other than the granted one.
+func estimatedAt(book *pricing.Book, s subject, model string) (money.USD, bool) {
+	if model == "" || model == s.call.Model {
+		return money.USD{}, false
+	}
+	v, _, err := book.At(s.call.Provider, model, s.reservedAt)
+	if err != nil {
+		return money.USD{}, false
+	}
+	e := pricing.Estimate{Meters: usage.Meters{}}
+	for name, q := range s.call.Meters {
+		if n, whole := q.Int64(); name == string(usage.Output) && whole {
+			e.MaxOutputTokens = n
+		} else {
+			e.Meters[usage.Meter(name)] = q
+		}
+	}
+	costing, err := pricing.EstimateCost(v, e, pricing.Options{})
+	return costing.Total, err == nil
+}
+
 // statedUsage reads what the caller says was used; stated is false where it says nothing: neither usage nor meters, no
 // meter at all, or a provider's object without usage in it. A cache hit says so by a zero: {"output_tokens": 0}.
 func statedUsage(req settleRequest, provider string) (u usage.Usage, stated bool, p *Problem) {
-	given := req.Usage != nil && string(req.Usage) != "null"
+	usable := given(req.Usage)
 	switch {
-	case given && req.Meters != nil:
+	case usable && req.Meters != nil:
 		return u, false, invalid("meters", "Either usage or meters, not both.")
 	case req.Meters != nil:
 		m, err := usage.ParseMeters(req.Meters)
@@ -108,7 +161,7 @@ func statedUsage(req settleRequest, provider string) (u usage.Usage, stated bool
 			return u, false, invalid("meters", "meters: "+err.Error())
 		}
 		return usage.FromMeters(m), len(req.Meters) > 0, nil
-	case !given:
+	case !usable:
 		return u, false, nil
 	}
 	u, err := usage.Normalise(provider, req.API, req.Usage)
@@ -117,6 +170,9 @@ func statedUsage(req settleRequest, provider string) (u usage.Usage, stated bool
 	}
 	return u, !u.Missing(), nil
 }
+
+// given reports whether a member is there and not null.
+func given(raw json.RawMessage) bool { return raw != nil && string(raw) != "null" }
 
 // passOn chooses what the event says was used: the provider's own object without the parts that hold prompts and
 // completions, which no topic may carry; or, where the usage cannot be read without them, as the event writes it, or is
@@ -188,10 +244,26 @@ func (c charge) price(req settleRequest, s subject, u usage.Usage, book *pricing
 		return charge{}, invalid("usage", fmt.Sprintf("usage: %v", err))
 	}
 	c.raw, c.billed = &costing.Total, billed(costing, contract.Markup)
+	if dearer(book, s, model, u, costing.Total) {
+		c.flags = append(c.flags, usageevent.FlagDearerModel)
+	}
 	if over := amount.Sub(s.held.Nanos.USD()); over.Sign() > 0 {
 		c.overage = over
 	}
 	return c, nil
+}
+
+// dearer reports whether a call cost more than it would have at the model that was granted. It is charged all the same.
+func dearer(book *pricing.Book, s subject, named string, u usage.Usage, cost money.USD) bool {
+	if named == s.call.Model {
+		return false
+	}
+	v, _, err := book.At(s.call.Provider, s.call.Model, s.reservedAt)
+	if err != nil {
+		return false // without its price there is nothing to compare
+	}
+	granted, err := pricing.Cost(v, u, pricing.Options{})
+	return err == nil && cost.Cmp(granted.Total) > 0
 }
 
 // billed is a costing with the markup on each of its lines, as the ledger adds them up.
@@ -213,13 +285,19 @@ func (c charge) event(req settleRequest, s subject, id, outcome, mode string, ow
 	ev := usageevent.Event{
 		ID: id, Source: usageevent.SourceAdmission, Type: usageevent.TypeUsage, Subject: s.tenant, Time: now.UTC(),
 		Data: usageevent.Data{
-			Provider: s.call.Provider, Model: model, API: req.API, Usage: c.usage, Meters: c.meters,
+			Provider: s.call.Provider, Model: model, API: req.API, Usage: c.usage, Meters: c.meters, CacheHit: c.cacheHit,
 			ServiceTier: cmp.Or(c.tier, req.ServiceTier), Status: c.status, ErrorCode: usageevent.Clean(req.ErrorCode, usageevent.MaxText),
 			ResponseID: cmp.Or(req.ResponseID, c.responseID), Traceparent: req.Traceparent, Tracestate: req.Tracestate,
 		},
 	}
 	s.attribute(&ev)
 	ev.Data.Reservation.Outcome, ev.Data.Reservation.OwnMode, ev.Data.Reservation.OwnNanos = outcome, mode, own
+	if c.estimated {
+		ev.Data.Reservation.EstimateUSD = &c.estimate
+	}
+	if slices.Contains(c.flags, usageevent.FlagDearerModel) { // a cache hit is a member of its own
+		ev.Data.Reservation.Flags = []string{usageevent.FlagDearerModel}
+	}
 	return ev
 }
 
@@ -239,10 +317,10 @@ func (s subject) unsettledEvent(now time.Time) usageevent.Event {
 func (s subject) attribute(ev *usageevent.Event) {
 	d := &ev.Data
 	d.RootExecutionID, d.ParentAgentID, d.AgentID, d.CostCenter = s.call.Root, s.call.ParentAgent, s.call.Agent, s.call.CostCenter
-	d.ReservationID = s.id
+	d.ReservationID, d.APIKeyID = s.id, s.call.APIKey
 	usd := s.call.EstimateUSD
 	d.Reservation = &usageevent.Reservation{ReservedAt: s.reservedAt.UTC(), HeldNanos: s.held.Nanos, Epoch: s.epoch, EstimateUSD: &usd,
-		Estimate: s.call.Meters, PriceVersion: s.call.PriceVersion, Depth: int32(s.call.Depth)}
+		Estimate: s.call.Meters, PriceVersion: s.call.PriceVersion, Depth: int32(s.call.Depth), Scopes: s.call.counted()}
 }
 
 // fingerprint names what a settle says, whatever becomes of it: the same again is a repeat, other content a conflict.

@@ -37,6 +37,16 @@ type call struct {
 	Agent        string                   `json:"agent,omitempty"`
 	CostCenter   string                   `json:"cost_center,omitempty"`
 	Depth        int                      `json:"depth,omitempty"`
+	// APIKey is the key that reserved, Scopes the kinds of sub-scopes that the call counts in (counted).
+	APIKey string `json:"api_key,omitempty"`
+	Scopes string `json:"scopes,omitempty"`
+	// Saving is the plan's cheaper model, only while a hold keeps both quotes; Asked the model that was asked for, only
+	// where the cheaper one was granted.
+	Saving *quoted `json:"saving,omitempty"`
+	Asked  string  `json:"asked,omitempty"`
+	// Plan (see planOf) and Language, "" where the request named none, are what the answer's texts are made by.
+	Plan     int64           `json:"plan,omitempty"`
+	Language ladder.Language `json:"lang,omitempty"`
 }
 
 func (c call) encode() []byte {
@@ -173,7 +183,7 @@ func content(req reserveRequest, c call) admit.Content {
 
 // answer is what an admitted reservation is told. It is a pure function of what the store keeps with the hold, so a
 // repeat gets the same bytes.
-func (h hold) answer(secret identity.Secret, thresholds ladder.Thresholds) (reserveAnswer, error) {
+func (h hold) answer(secret identity.Secret, k tenant.Contract) (reserveAnswer, error) {
 	a := h.Answer
 	receipt, err := identity.SignReceipt(secret, h.receipt())
 	if err != nil {
@@ -181,7 +191,8 @@ func (h hold) answer(secret identity.Secret, thresholds ladder.Thresholds) (rese
 	}
 	out := reserveAnswer{
 		ReservationID: h.ID, State: stateOpen, Rung: a.Rung, Mode: a.Rung.Mode(), Model: h.call.Model,
-		PercentUsed: a.PercentUsed(), Message: admit.Message(a.Rung, a.PercentUsed(), thresholds),
+		Cache: cacheOf(k, a.Rung), PercentUsed: a.PercentUsed(),
+		Message:   told(k, h.call.Language, a.Rung, a.PercentUsed(), a.Saving).Message(),
 		Reserved:  amountsOf(a.Reserved),
 		Remaining: remaining{a.Remaining.Minute.USD(), a.Remaining.Day.USD(), a.Remaining.Month.USD()},
 		Receipt:   receipt, ReservedAt: clock(a.ReservedAt), ExpiresAt: clock(a.LeaseUntil),

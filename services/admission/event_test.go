@@ -244,14 +244,14 @@ func TestDecodeErrors(t *testing.T) {
 func TestCutsAndWaits(t *testing.T) {
 	at := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	for limit, want := range map[admit.Limit]string{admit.LimitMinute: "This minute's budget", admit.LimitDay: "Today's budget", admit.LimitMonth: "This month's budget"} {
-		p := refused(admit.Refusal{Code: admit.TenantQuotaExceeded, Limit: limit, At: at, FreesAt: at.Add(time.Second)}, plan(), time.UTC)
+		p := refused(admit.Refusal{Code: admit.TenantQuotaExceeded, Limit: limit, At: at, FreesAt: at.Add(time.Second)}, caller{contract: plan()}, time.UTC)
 		if !strings.HasPrefix(p.Message, want+" is used up") || p.RetryAfterMS != 0 {
 			t.Errorf("%s: %q", limit, p.Message)
 		}
 	}
 	for _, wait := range []time.Duration{0, time.Second, 40 * time.Second, 61 * time.Second, time.Hour} {
 		for range 200 {
-			p := refused(admit.Refusal{Code: admit.RateLimited, Limit: admit.LimitInputTokens, At: at, FreesAt: at.Add(wait)}, plan(), time.UTC)
+			p := refused(admit.Refusal{Code: admit.RateLimited, Limit: admit.LimitInputTokens, At: at, FreesAt: at.Add(wait)}, caller{contract: plan()}, time.UTC)
 			if got := time.Duration(p.RetryAfterMS) * time.Millisecond; got < min(wait, time.Minute) || got > 65*time.Second || got > max(wait, time.Second)+maxJitter {
 				t.Fatalf("frees in %s: wait %s", wait, got)
 			}

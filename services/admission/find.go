@@ -76,11 +76,11 @@ func (s *Service) hold(ctx context.Context, t budgetstore.Tenant, id string) (bu
 }
 
 func subjectOf(t budgetstore.Tenant, h budgetstore.Hold) (*subject, error) {
-	c, err := decodeCall(h.Context)
+	c, kept, err := grantedCall(h.Context, h.Answer)
 	if err != nil {
 		return nil, problem(codeInternal, err.Error())
 	}
-	return &subject{tenant: t.ID, id: h.ID, reservedAt: h.Answer.ReservedAt, epoch: t.Epoch, held: h.Held, call: c, rawCall: h.Context, direct: true}, nil
+	return &subject{tenant: t.ID, id: h.ID, reservedAt: h.Answer.ReservedAt, epoch: t.Epoch, held: h.Held, call: c, rawCall: kept, direct: true}, nil
 }
 
 func (s *Service) fromReceipt(tenant, id, text string) (*subject, *Problem) {

@@ -103,16 +103,17 @@ func budgetOf(c caller, b budgetstore.Budget, calendar admit.Calendar) budgetAns
 	day.Soft, day.ResetsAt, month.ResetsAt = k.SoftDay, clock(calendar.Windows.DayEnds), clock(calendar.Windows.MonthEnds)
 	rung := max(minute.Rung, day.Rung, month.Rung)
 	percent := ladder.Percent(b.Day.Used(), k.Ceilings.Day)
-	message := admit.Message(rung, percent, thresholds)
+	text := told(k, c.language, rung, percent, len(k.Actions.SavingModels) > 0)
+	message := text.Message()
 	switch ladder.Cut {
 	case month.Rung: // it frees last
-		message = admit.CutMessage(admit.LimitMonth, percent, thresholds)
+		message = text.Cut(admit.LimitMonth)
 	case minute.Rung:
-		message = admit.CutMessage(admit.LimitMinute, percent, thresholds)
+		message = text.Cut(admit.LimitMinute)
 	}
 	return budgetAnswer{
 		TenantID: c.tenant, AsOf: clock(b.At), Rung: rung, Mode: rung.Mode(), PercentUsed: percent, Message: message,
-		Timezone:  zone(k),
+		Timezone: zone(k), Steps: stepsOf(k),
 		Remaining: remaining{minute.RemainingUSD, day.RemainingUSD, month.RemainingUSD},
 		Windows:   map[string]windowLine{"minute": minute, "day": day, "month": month},
 		Limits: map[string]limitLine{
@@ -122,6 +123,17 @@ func budgetOf(c caller, b budgetstore.Budget, calendar admit.Calendar) budgetAns
 			string(admit.LimitConcurrency):  limitOf(k.Limits.Concurrency, b.Concurrency),
 		},
 	}
+}
+
+// stepsOf is where the rungs of the day begin.
+func stepsOf(k tenant.Contract) []stepLine {
+	from := ladder.Steps(k.Ceilings.Day, ladder.Thresholds(k.Ladder))
+	steps := make([]stepLine, len(from))
+	for i := range steps {
+		rung := ladder.Caching + ladder.Rung(i)
+		steps[i] = stepLine{Rung: rung, Mode: rung.Mode(), Percent: k.Ladder[i], FromUSD: from[i].USD()}
+	}
+	return steps
 }
 
 func zone(k tenant.Contract) string {

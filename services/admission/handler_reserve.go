@@ -8,8 +8,6 @@ import (
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/admit"
-	"github.com/weir-project/weir/pkg/domain/ladder"
-	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/pricing"
 	"github.com/weir-project/weir/pkg/identity"
 	"github.com/weir-project/weir/pkg/usageevent"
@@ -52,15 +50,15 @@ func (s *Service) prepare(c caller, req reserveRequest) (prepared, error) {
 	if err != nil {
 		return prepared{}, err
 	}
-	asked, e, err := s.quote(req, execution, now)
+	q, err := s.quote(c, req, execution, now)
 	if err != nil {
 		return prepared{}, err
 	}
-	request, p := s.request(c, req, execution, asked, e, now)
+	request, p := s.request(c, req, execution, q, now)
 	if p != nil {
 		return prepared{}, p
 	}
-	return prepared{now: now, asked: asked, request: request}, nil
+	return prepared{now: now, asked: q.asked, request: request}, nil
 }
 
 // conclude is all that comes after the decision, which the store has saved: it emits, and answers.
@@ -103,30 +101,43 @@ func (s *Service) execution(c caller, token string) (identity.Execution, error) 
 	return e, nil
 }
 
-// quote prices the estimate at the price of now. The token's lineage wins over what the body claims (I8); the body fills
+// quotes are what a call costs at most: at the model asked for and, where the plan names a cheaper one, at that.
+type quotes struct {
+	asked  call
+	normal admit.Estimate
+	saving *admit.Estimate
+}
+
+// quote prices the estimate at the prices of now. The token's lineage wins over what the body claims (I8); the body fills
 // in what the token leaves open.
-func (s *Service) quote(req reserveRequest, x identity.Execution, now time.Time) (call, pricing.Estimate, error) {
+func (s *Service) quote(c caller, req reserveRequest, x identity.Execution, now time.Time) (quotes, error) {
 	v, _, err := s.catalogs.prices.Book().At(req.Provider, req.Model, now)
 	if err != nil {
-		return call{}, pricing.Estimate{}, priceProblem(err)
+		return quotes{}, priceProblem(err)
 	}
 	e, p := estimate(req.Estimate, v)
 	if p != nil {
-		return call{}, e, p
+		return quotes{}, p
 	}
 	costing, err := pricing.EstimateCost(v, e, pricing.Options{})
 	if err != nil {
-		return call{}, e, priceProblem(err)
+		return quotes{}, priceProblem(err)
 	}
 	asked := call{Provider: req.Provider, Model: req.Model, PriceVersion: v.ID, EstimateUSD: costing.Total, Meters: meters(e), Effect: req.Effect,
-		Root: x.Root, ParentAgent: req.ParentAgentID, Agent: req.AgentID, CostCenter: req.CostCenter, Depth: x.Depth}
+		Root: x.Root, ParentAgent: req.ParentAgentID, Agent: req.AgentID, CostCenter: req.CostCenter, Depth: x.Depth,
+		Plan: planOf(c.contract), Language: c.language}
 	if x.Root != "" {
 		asked.ParentAgent, asked.Agent = x.ParentAgent, x.Agent
 		if x.CostCenter != "" {
 			asked.CostCenter = x.CostCenter
 		}
 	}
-	return asked, e, nil
+	q := quotes{asked: asked}
+	if q.normal, err = reservedFor(c.contract, costing.Total, e); err != nil {
+		return quotes{}, invalid("estimate", err.Error())
+	}
+	q.asked.Saving, q.saving = s.saving(c, req, v, asked, now)
+	return q, nil
 }
 
 func priceProblem(err error) *Problem {
@@ -137,11 +148,7 @@ func priceProblem(err error) *Problem {
 }
 
 // request is what the budget store decides on.
-func (s *Service) request(c caller, req reserveRequest, x identity.Execution, asked call, e pricing.Estimate, now time.Time) (budgetstore.Request, *Problem) {
-	nanos, err := money.CeilNano(counted(c.contract, asked.EstimateUSD))
-	if err != nil {
-		return budgetstore.Request{}, invalid("estimate", err.Error())
-	}
+func (s *Service) request(c caller, req reserveRequest, x identity.Execution, q quotes, now time.Time) (budgetstore.Request, *Problem) {
 	loc, err := c.contract.Location()
 	if err != nil {
 		return budgetstore.Request{}, problem(codeInternal, "The tenant's time zone is not known here.")
@@ -150,17 +157,18 @@ func (s *Service) request(c caller, req reserveRequest, x identity.Execution, as
 	if err != nil {
 		return budgetstore.Request{}, storeProblem(err)
 	}
-	in, out := tokens(e)
+	scopes := q.asked.countIn(c)
+	kept, ok := q.asked.keep(&q.saving)
+	if !ok {
+		return budgetstore.Request{}, invalid("estimate", fmt.Sprintf("Names and meters together exceed %d bytes.", budgetstore.MaxContext))
+	}
 	request := budgetstore.Request{
-		Tenant: t, ID: req.ReservationID, Fingerprint: content(req, asked).Fingerprint(),
-		Estimate: admit.Estimate{Nanos: nanos, InputTokens: in, OutputTokens: out}.AtLeast(minimumHold),
-		Limits:   limitsOf(c.contract), Calendar: admit.CalendarAt(now, loc), Lease: s.lease(req.LeaseSeconds), Context: asked.encode(),
+		Tenant: t, ID: req.ReservationID, Fingerprint: content(req, q.asked).Fingerprint(),
+		Estimate: q.normal, Saving: q.saving, Effect: effectOf(req.Effect), Scopes: scopes,
+		Limits: limitsOf(c.contract), Calendar: admit.CalendarAt(now, loc), Lease: s.lease(req.LeaseSeconds), Context: kept,
 	}
 	if x.Root != "" {
 		request.Execution = admit.Execution{Root: x.Root, Depth: int64(x.Depth), ExecutionLimits: executionLimits(c.contract, x.MaxCost, x.MaxDepth)}
-	}
-	if len(request.Context) > budgetstore.MaxContext {
-		return request, invalid("estimate", fmt.Sprintf("Names and meters together exceed %d bytes.", budgetstore.MaxContext))
 	}
 	return request, nil
 }
@@ -195,7 +203,7 @@ func (s *Service) reserved(c caller, request budgetstore.Request, reply budgetst
 		if err != nil {
 			return answer{}, problem(codeInternal, "The tenant's time zone is not known here.")
 		}
-		return answer{rate: rateOfRefusal(c, reply.Refusal)}, refused(reply.Refusal, c.contract, loc)
+		return answer{rate: rateOfRefusal(c, reply.Refusal)}, refused(reply.Refusal, c, loc)
 	case budgetstore.Conflict:
 		return answer{}, problem(admit.ReservationConflict, "This reservation id is open with other content.")
 	case budgetstore.Ended:
@@ -204,10 +212,10 @@ func (s *Service) reserved(c caller, request budgetstore.Request, reply budgetst
 		status, h.rawCall = http.StatusOK, reply.Context
 	}
 	var err error
-	if h.call, err = decodeCall(h.rawCall); err != nil {
+	if h.call, h.rawCall, err = grantedCall(h.rawCall, h.Answer); err != nil {
 		return answer{}, problem(codeInternal, err.Error())
 	}
-	body, err := h.answer(s.cfg.Secret, ladder.Thresholds(c.contract.Ladder))
+	body, err := h.answer(s.cfg.Secret, s.contractOf(c, h.call.Plan))
 	if err != nil {
 		return answer{}, problem(codeInternal, err.Error())
 	}

@@ -62,8 +62,11 @@ func (req settleRequest) check() *Problem {
 			return p
 		}
 	}
-	return unfit(usageevent.Check(usageevent.Data{API: req.API, ServiceTier: req.ServiceTier, ResponseID: req.ResponseID,
-		Traceparent: req.Traceparent, Tracestate: req.Tracestate}))
+	if req.CacheHit != "" && (given(req.Usage) || len(req.Meters) > 0) {
+		return invalid("cache_hit", "A cache hit comes without usage and meters: what a cache answers costs nothing.")
+	}
+	return unfit(usageevent.Check(usageevent.Data{API: req.API, ServiceTier: req.ServiceTier, ResponseID: req.ResponseID, CacheHit: req.CacheHit,
+		Status: req.Status, Traceparent: req.Traceparent, Tracestate: req.Tracestate}))
 }
 
 // ofTenant refuses a trace that claims another tenant: the attributor would put its event aside.
@@ -262,7 +265,8 @@ func (s subject) row(outcome pgstore.Outcome) pgstore.Row {
 func (e ending) answer(eventID string, late bool) []byte {
 	body, _ := json.Marshal(settleAnswer{ // strings and decimals always encode
 		ReservationID: e.subj.id, State: string(pgstore.Settled), Status: e.charge.status, CostUSD: e.charge.raw,
-		BilledUSD: e.charge.billed, ReservedUSD: e.subj.held.Nanos.USD(), OverageUSD: e.charge.overage, Estimated: e.charge.estimated, Late: late, EventID: eventID,
+		BilledUSD: e.charge.billed, ReservedUSD: e.subj.held.Nanos.USD(), OverageUSD: e.charge.overage, Estimated: e.charge.estimated, Late: late,
+		Flags: append([]string{}, e.charge.flags...), EventID: eventID,
 	})
 	return append(body, '\n')
 }

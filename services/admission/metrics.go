@@ -21,6 +21,7 @@ type metrics struct {
 	badRecords   *prometheus.CounterVec
 	dropped      *prometheus.CounterVec
 	events       *prometheus.CounterVec
+	unusable     *prometheus.CounterVec
 	waiting      prometheus.Gauge
 }
 
@@ -44,9 +45,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		badRecords:   vec("bad_records_total", "Records of followed topics that were refused.", "topic"),
 		dropped:      vec("decisions_dropped_total", "Decisions that were not queued, by kind; a trip is decided again at the next refusal.", "kind"),
 		events:       vec("events_total", "Usage events sent to the ingest: taken, or unacknowledged by Kafka.", "outcome"),
-		waiting:      prometheus.NewGauge(prometheus.GaugeOpts{Name: "weir_admission_decisions_waiting", Help: "Decisions not yet acknowledged by Kafka."}),
+		unusable: vec("saving_unusable_total", "Quotes without the plan's cheaper model, by why it cannot stand in: killed, unpriced, too_small, dearer.",
+			"why"),
+		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "weir_admission_decisions_waiting", Help: "Decisions not yet acknowledged by Kafka."}),
 	}
-	r.MustRegister(m.answers, m.seconds, m.settles, m.missed, m.healed, m.expired, m.reaperErrors, m.lostTenants, m.badRecords, m.dropped, m.events, m.waiting)
+	r.MustRegister(m.answers, m.seconds, m.settles, m.missed, m.healed, m.expired, m.reaperErrors, m.lostTenants, m.badRecords, m.dropped, m.events, m.unusable, m.waiting)
 	return m
 }
 

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
@@ -47,9 +48,10 @@ type Problem struct {
 	Used    any `json:"used,omitempty"`
 	Asked   any `json:"asked,omitempty"`
 	Ceiling any `json:"ceiling,omitempty"`
-	// Rung and Message are for the end user, where a budget refused.
-	Rung    *ladder.Rung `json:"rung,omitempty"`
-	Message string       `json:"message,omitempty"`
+	// Rung, PercentUsed (of the day) and Message are for the end user, where a budget or the ladder refused.
+	Rung        *ladder.Rung `json:"rung,omitempty"`
+	PercentUsed *int64       `json:"percent_used,omitempty"`
+	Message     string       `json:"message,omitempty"`
 	// RetryAfterMS repeats Retry-After with a finer grain; only where a retry makes sense.
 	RetryAfterMS int64 `json:"retry_after_ms,omitempty"`
 }
@@ -110,8 +112,10 @@ func jitter(wait time.Duration) time.Duration {
 }
 
 // refused turns a decision of the budget store into its answer to this caller.
-func refused(r admit.Refusal, k tenant.Contract, loc *time.Location) *Problem {
+func refused(r admit.Refusal, c caller, loc *time.Location) *Problem {
 	p := problem(r.Code, r.Detail())
+	text := told(c.contract, c.language, rungOf(r, c.contract), ladder.Percent(r.DayUsed, c.contract.Ceilings.Day), false)
+	inform := func(message string) { p.Rung, p.PercentUsed, p.Message = &text.Rung, &text.PercentUsed, message }
 	switch r.Code {
 	case admit.RateLimited:
 		p.Limit = r.Limit
@@ -119,17 +123,28 @@ func refused(r admit.Refusal, k tenant.Contract, loc *time.Location) *Problem {
 			p.RetryAfterMS = jitter(wait).Milliseconds()
 		}
 	case admit.TenantQuotaExceeded:
-		p.Window, p.UpgradeURL = r.Limit, "/v1/budget"
+		p.Window, p.UpgradeURL = r.Limit, cmp.Or(c.contract.Actions.UpgradeURL, "/v1/budget")
 		if at := r.ResetsAt(loc); !at.IsZero() {
 			p.ResetsAt = at.UTC().Format(time.RFC3339)
 		}
-		rung, thresholds := ladder.Cut, ladder.Thresholds(k.Ladder)
-		p.Rung, p.Message = &rung, admit.CutMessage(r.Limit, ladder.Percent(r.DayUsed, k.Ceilings.Day), thresholds)
+		inform(text.Cut(r.Limit))
+	case admit.ToolDeferred:
+		inform(text.Deferred())
+	case admit.ReadOnlyMode:
+		inform(text.Message())
 	default:
 		p.Limit = r.Limit
 	}
 	p.Used, p.Asked, p.Ceiling = figure(r.Limit, r.Used), figure(r.Limit, r.Asked), figure(r.Limit, r.Ceiling)
 	return p
+}
+
+// rungOf is where a tenant stands that was refused: 4 where its own budget is used up, else as its day has it.
+func rungOf(r admit.Refusal, k tenant.Contract) ladder.Rung {
+	if r.Code == admit.TenantQuotaExceeded && r.ScopeKind == "" {
+		return ladder.Cut
+	}
+	return ladder.At(r.DayUsed, k.Ceilings.Day, ladder.Thresholds(k.Ladder))
 }
 
 // figure is an amount in dollars where the limit is one of dollars, else a count.

@@ -21,7 +21,7 @@ func TestEveryCode(t *testing.T) {
 	at := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	refusal := func(code admit.Code, limit admit.Limit) *Problem {
 		return refused(admit.Refusal{Code: code, Limit: limit, At: at, FreesAt: at.Add(10 * time.Second), Used: 2_000_000_000, Asked: 1, Ceiling: 2_000_000_000},
-			plan(), time.UTC)
+			caller{contract: plan()}, time.UTC)
 	}
 	for _, c := range []struct {
 		p      *Problem
@@ -93,18 +93,18 @@ func plan() tenant.Contract {
 func TestQuotaIsNotARate(t *testing.T) {
 	at := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	quota := refused(admit.Refusal{Code: admit.TenantQuotaExceeded, Limit: admit.LimitMonth, At: at, FreesAt: time.Time{}, Window: 202611, Used: 5_000_000_000,
-		Asked: 300_000_000, Ceiling: 5_000_000_000, DayUsed: 1_000_000_000}, plan(), time.UTC)
+		Asked: 300_000_000, Ceiling: 5_000_000_000, DayUsed: 1_000_000_000}, caller{contract: plan()}, time.UTC)
 	body, err := json.Marshal(quota)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := `{"type":"urn:weir:problem:tenant_quota_exceeded","title":"The budget is used up; do not retry","status":429,"code":"tenant_quota_exceeded",` +
 		`"detail":"month: 5 USD used and held, 0.3 USD asked, 5 USD allowed.","window":"month","resets_at":"2026-12-01T00:00:00Z","upgrade_url":"/v1/budget",` +
-		`"used":"5","asked":"0.3","ceiling":"5","rung":4,"message":"This month's budget is used up. 25 % of today's budget is used; steps at 50, 80 and 100 %."}`
+		`"used":"5","asked":"0.3","ceiling":"5","rung":4,"percent_used":25,"message":"This month's budget is used up. 25 % of today's budget is used; the steps are at 50, 80 and 100 %."}`
 	if string(body) != want {
 		t.Errorf("%s\nwant\n%s", body, want)
 	}
-	rate := refused(admit.Refusal{Code: admit.RateLimited, Limit: admit.LimitRequests, At: at, FreesAt: at.Add(10 * time.Second), Used: 60, Asked: 1, Ceiling: 60}, plan(), time.UTC)
+	rate := refused(admit.Refusal{Code: admit.RateLimited, Limit: admit.LimitRequests, At: at, FreesAt: at.Add(10 * time.Second), Used: 60, Asked: 1, Ceiling: 60}, caller{contract: plan()}, time.UTC)
 	if rate.RetryAfterMS < 10_000 || rate.RetryAfterMS > 20_000 || rate.Window != "" || rate.Limit != admit.LimitRequests || rate.ResetsAt != "" {
 		t.Errorf("%+v", rate)
 	}

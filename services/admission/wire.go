@@ -107,6 +107,7 @@ type settleRequest struct {
 	ErrorCode   string          `json:"error_code"`
 	Model       string          `json:"model"`
 	ServiceTier string          `json:"service_tier"`
+	CacheHit    string          `json:"cache_hit"`
 	ResponseID  string          `json:"response_id"`
 	Traceparent string          `json:"traceparent"`
 	Tracestate  string          `json:"tracestate"`
@@ -124,7 +125,9 @@ type settleAnswer struct {
 	OverageUSD  money.USD `json:"overage_usd"`
 	Estimated   bool      `json:"estimated"`
 	Late        bool      `json:"late"`
-	EventID     string    `json:"event_id"`
+	// Flags: cache_hit, dearer_model.
+	Flags   []string `json:"flags"`
+	EventID string   `json:"event_id"`
 }
 
 type releaseRequest struct {
@@ -176,10 +179,19 @@ type budgetAnswer struct {
 	Mode        string                `json:"mode"`
 	PercentUsed int64                 `json:"percent_used"`
 	Message     string                `json:"message"`
+	Steps       []stepLine            `json:"steps"`
 	Timezone    string                `json:"timezone"`
 	Remaining   remaining             `json:"remaining"`
 	Windows     map[string]windowLine `json:"windows"`
 	Limits      map[string]limitLine  `json:"limits"`
+}
+
+// stepLine is where one rung of the day begins.
+type stepLine struct {
+	Rung    ladder.Rung `json:"rung"`
+	Mode    string      `json:"mode"`
+	Percent int32       `json:"percent"`
+	FromUSD money.USD   `json:"from_usd"`
 }
 
 // windowLine is one window of dollars. used = own + external; own is settled and held amounts. The sliding minute does not

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/window"
 )
@@ -23,43 +22,6 @@ func (r Refusal) ResetsAt(loc *time.Location) time.Time {
 	default:
 		return r.FreesAt
 	}
-}
-
-// Message is the text for the end user of an admitted call: the mode it is in
-// and the steps of the ladder.
-func Message(rung ladder.Rung, percentUsed int64, t ladder.Thresholds) string {
-	steps := steps(percentUsed, t)
-	switch rung {
-	case ladder.Normal:
-		return "Normal mode: " + steps + "."
-	case ladder.Caching:
-		return "Caching mode: answers may come from a cache. " + steps + "."
-	case ladder.Saving:
-		return "Saving mode: a cheaper model answers and side effects wait. " + steps + "."
-	case ladder.ReadOnly:
-		return "Read-only mode: searching works, sending and paying do not. " + steps + "."
-	default:
-		return "The budget is used up. " + steps + "."
-	}
-}
-
-// CutMessage is the text for the end user when a window of dollars refused:
-// which one is used up.
-func CutMessage(window Limit, percentUsed int64, t ladder.Thresholds) string {
-	cut := "The budget is used up."
-	switch window {
-	case LimitMinute:
-		cut = "This minute's budget is used up; it frees by itself within a minute."
-	case LimitDay:
-		cut = "Today's budget is used up."
-	case LimitMonth:
-		cut = "This month's budget is used up."
-	}
-	return cut + " " + steps(percentUsed, t) + "."
-}
-
-func steps(percentUsed int64, t ladder.Thresholds) string {
-	return fmt.Sprintf("%d %% of today's budget is used; steps at %d, %d and %d %%", percentUsed, t[0], t[1], t[2])
 }
 
 // Title is the one-line summary of a problem with this code.
