@@ -301,15 +301,16 @@ func (c charge) event(req settleRequest, s subject, id, outcome, mode string, ow
 	return ev
 }
 
-// unsettledEvent is the usage event of a hold whose owner never settled: charged at what it held.
-func (s subject) unsettledEvent(now time.Time) usageevent.Event {
+// unsettledEvent is the usage event of a hold whose owner never settled: charged at what it held. mode says who adds that
+// to admission's own counters.
+func (s subject) unsettledEvent(mode string, now time.Time) usageevent.Event {
 	ev := usageevent.Event{
 		ID: s.eventID("unsettled"), Source: usageevent.SourceAdmission, Type: usageevent.TypeUnsettled, Subject: s.tenant, Time: now.UTC(),
 		Data: usageevent.Data{Provider: s.call.Provider, Model: s.call.Model},
 	}
 	s.attribute(&ev)
 	r := ev.Data.Reservation
-	r.Outcome, r.OwnMode, r.OwnNanos = usageevent.OutcomeUnsettled, usageevent.OwnModeDirect, s.held.Nanos
+	r.Outcome, r.OwnMode, r.OwnNanos = usageevent.OutcomeUnsettled, mode, s.held.Nanos
 	return ev
 }
 

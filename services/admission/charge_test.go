@@ -132,7 +132,7 @@ func TestEventsDecode(t *testing.T) {
 		!ev.Data.Reservation.ReservedAt.Equal(s.reservedAt) || ev.Data.Reservation.OwnNanos != 200_000_000 || ev.Data.ResponseID != "resp-1" {
 		t.Errorf("%+v %+v", ev, ev.Data.Reservation)
 	}
-	unsettled, err := usageevent.Decode(usageevent.Encode(s.unsettledEvent(e.now)), nil)
+	unsettled, err := usageevent.Decode(usageevent.Encode(s.unsettledEvent(usageevent.OwnModeDirect, e.now)), nil)
 	if err != nil || unsettled.ID != "unsettled:r1:1796083199123456000" || unsettled.Data.Reservation.OwnNanos != 300_000_000 ||
 		unsettled.Data.Reservation.OwnMode != usageevent.OwnModeDirect || unsettled.Data.RootExecutionID != "x" {
 		t.Errorf("%+v, %v", unsettled, err)

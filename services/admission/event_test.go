@@ -110,7 +110,7 @@ func settled(t *rapid.T, secret identity.Secret, s subject) bool {
 	if entry.External != 0 || entry.Own != c.own.Nanos || entry.OutputTokens != c.own.OutputTokens && !c.estimated {
 		t.Fatalf("counted %+v, booked own %d external %d: %s", c.own, entry.Own, entry.External, event.Payload)
 	}
-	unsettled := signed(secret, s.unsettledEvent(end.now))
+	unsettled := signed(secret, s.unsettledEvent(usageevent.OwnModeDirect, end.now))
 	if ev, err = usageevent.Decode(unsettled.Payload, nil); err != nil {
 		t.Fatalf("%s: %v", unsettled.Payload, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -98,13 +99,11 @@ func (s *Service) saveSettle(ctx context.Context, e ending, known *pgstore.Row) 
 	if e.subj.direct {
 		mode = pgstore.OwnDirect
 	}
-	row, event := e.first(s.cfg.Secret, mode)
-	if p := readable(event); p != nil {
-		return nil, p
+	row, stored, done, err := s.end(ctx, e, mode)
+	if errors.Is(err, pgstore.ErrEpochRaised) { // no script can reach the hold any more: the journal adds the amount
+		mode = pgstore.OwnJournal
+		row, stored, done, err = s.end(ctx, e, mode)
 	}
-	write, cancel := s.bounded(ctx)
-	defer cancel()
-	stored, done, err := s.rows.End(write, row, &event)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +115,18 @@ func (s *Service) saveSettle(ctx context.Context, e ending, known *pgstore.Row) 
 		s.applySettle(ctx, e.subj, e.charge.own)
 	}
 	return row.Answer, nil
+}
+
+// end records a settle as the first end: row, or the one that was first, and false.
+func (s *Service) end(ctx context.Context, e ending, mode pgstore.OwnMode) (row, stored pgstore.Row, done bool, err error) {
+	row, event := e.first(s.cfg.Secret, mode)
+	if p := readable(event); p != nil {
+		return row, row, false, p
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	stored, done, err = s.rows.End(ctx, row, &event)
+	return row, stored, done, err
 }
 
 // applySettle replaces the hold by the actual. Postgres has it already: what Redis misses now, the journal reader does.

@@ -101,19 +101,30 @@ func (s *Service) expire(ctx context.Context, t budgetstore.Tenant, h budgetstor
 	if err != nil {
 		return err
 	}
-	row := subj.row(pgstore.Expired)
-	row.OwnMode, row.OwnNanos, row.EventID = pgstore.OwnDirect, subj.held.Nanos, subj.eventID("unsettled")
-	event := signed(s.cfg.Secret, subj.unsettledEvent(s.deps.Now()))
-	write, cancel := s.bounded(ctx)
-	defer cancel()
-	stored, done, err := s.rows.End(write, row, &event)
+	stored, done, err := s.endUnsettled(ctx, *subj, pgstore.OwnDirect)
+	raised := errors.Is(err, pgstore.ErrEpochRaised)
+	if raised { // no script can reach the hold any more: the journal adds the amount
+		stored, done, err = s.endUnsettled(ctx, *subj, pgstore.OwnJournal)
+	}
 	if err != nil {
 		return err
 	}
 	if done {
 		s.metrics.expired.Inc()
 	}
+	if raised {
+		return nil
+	}
 	return s.follow(ctx, *subj, stored)
+}
+
+func (s *Service) endUnsettled(ctx context.Context, subj subject, mode pgstore.OwnMode) (pgstore.Row, bool, error) {
+	row := subj.row(pgstore.Expired)
+	row.OwnMode, row.OwnNanos, row.EventID = mode, subj.held.Nanos, subj.eventID("unsettled")
+	event := signed(s.cfg.Secret, subj.unsettledEvent(string(mode), s.deps.Now()))
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	return s.rows.End(ctx, row, &event)
 }
 
 // follow makes Redis do what Postgres has decided about a hold: the row was first, or it is this expiry's own.
