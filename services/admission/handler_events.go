@@ -92,7 +92,7 @@ func (s *Service) accept(c caller, ev usageevent.Event) (bus.Record, *Problem) {
 	if p := s.tokenOf(c, ev); p != nil {
 		return bus.Record{}, p
 	}
-	ev.Subject, ev.Data.Reservation = c.tenant, nil
+	ev.Subject, ev.Data.Reservation, ev.Data.APIKeyID = c.tenant, nil, c.keyID()
 	value := usageevent.Encode(ev)
 	record := bus.NewRecord(topics.UsageEvents, c.tenant, []byte(c.tenant), value,
 		bus.Header{Key: "content-type", Value: []byte(usageevent.ContentType)},

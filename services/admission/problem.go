@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/tenant"
+	"github.com/weir-project/weir/pkg/domain/window"
 	"github.com/weir-project/weir/pkg/identity"
 )
 
@@ -37,6 +39,8 @@ type Problem struct {
 	// Limit is the limit that refused (rate_limited, execution_*); Window the window of dollars.
 	Limit  admit.Limit `json:"limit,omitempty"`
 	Window admit.Limit `json:"window,omitempty"`
+	// Scope is the tenant's sub-scope whose ceiling refused; absent where it is the tenant's own.
+	Scope *scopeName `json:"scope,omitempty"`
 	// Field is the member of the request that is wrong.
 	Field string `json:"field,omitempty"`
 	// State is how the reservation stands, where that is the reason.
@@ -116,6 +120,10 @@ func refused(r admit.Refusal, c caller, loc *time.Location) *Problem {
 	p := problem(r.Code, r.Detail())
 	text := told(c.contract, c.language, rungOf(r, c.contract), ladder.Percent(r.DayUsed, c.contract.Ceilings.Day), false)
 	inform := func(message string) { p.Rung, p.PercentUsed, p.Message = &text.Rung, &text.PercentUsed, message }
+	if r.ScopeKind != "" {
+		p.Scope = &scopeName{Kind: r.ScopeKind, ID: r.ScopeID}
+		p.Detail = fmt.Sprintf("%s %s, %s", r.ScopeKind, r.ScopeID, p.Detail)
+	}
 	switch r.Code {
 	case admit.RateLimited:
 		p.Limit = r.Limit
@@ -128,6 +136,9 @@ func refused(r admit.Refusal, c caller, loc *time.Location) *Problem {
 			p.ResetsAt = at.UTC().Format(time.RFC3339)
 		}
 		inform(text.Cut(r.Limit))
+		if p.Scope != nil {
+			inform(text.CutOf(window.Scope{Kind: r.ScopeKind, ID: r.ScopeID}, r.Limit))
+		}
 	case admit.ToolDeferred:
 		inform(text.Deferred())
 	case admit.ReadOnlyMode:

@@ -13,6 +13,12 @@ import (
 	"github.com/weir-project/weir/pkg/identity"
 )
 
+// scopeName names a sub-scope in an answer. ID is "~" for those that are too many to be counted one by one.
+type scopeName struct {
+	Kind window.ScopeKind `json:"kind"`
+	ID   string           `json:"id"`
+}
+
 // keyID is the API key that asks; "" for every other kind of credential.
 func (c caller) keyID() string {
 	if c.principal.Method != identity.MethodAPIKey {
