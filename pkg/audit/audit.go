@@ -37,7 +37,8 @@ type WindowRow struct {
 	Latest                       time.Time // event time of the latest entry
 }
 
-// WindowKey names a window total: scope is TENANT or EXECUTION, kind MINUTE, HOUR, DAY, MONTH or EXECUTION.
+// WindowKey names a window total: scope is TENANT, EXECUTION, COST_CENTER, AGENT or API_KEY, kind MINUTE, HOUR, DAY, MONTH
+// or EXECUTION.
 type WindowKey struct {
 	Tenant, Scope, ScopeID, Kind string
 	Window                       int64

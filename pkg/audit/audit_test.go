@@ -47,16 +47,20 @@ func small(t *testing.T, change func(*world)) *world {
 
 	expired := event("acme", "unsettled:r3:1")
 	expired.Source, expired.Type, expired.Data.ReservationID = usageevent.SourceAdmission, usageevent.TypeUnsettled, "r3"
+	expired.Data.APIKeyID, expired.Data.Reservation = "k1", &usageevent.Reservation{ReservedAt: eventTime(), Outcome: usageevent.OutcomeUnsettled,
+		Scopes: map[string]string{"cost_center": "sales", "api_key": "k1"}}
 	at, expired = w.send(expired)
 	w.book(at, expired, 10_000_000, 0, func(e *weirv1.LedgerEntry) {
 		e.Kind, e.Status, e.Flags = weirv1.EntryKind_ENTRY_KIND_UNSETTLED, 0, []string{"estimated"}
+		e.ApiKeyId, e.ReservedAt = "k1", e.EventTime
+		e.Scopes = []*weirv1.ScopeKey{{Kind: weirv1.ScopeKind_SCOPE_KIND_API_KEY, Id: "k1"}, {Kind: weirv1.ScopeKind_SCOPE_KIND_COST_CENTER, Id: "sales"}}
 	}, line{"estimate", "1", "0.01"})
 
 	ended := event("acme", "termination:x1")
 	ended.Source, ended.Type = usageevent.SourceBreaker, usageevent.TypeTermination
 	at, ended = w.send(ended)
 	w.book(at, ended, 0, 0, func(e *weirv1.LedgerEntry) {
-		e.Kind, e.Status, e.PriceVersion = weirv1.EntryKind_ENTRY_KIND_CIRCUIT_BREAKER_TERMINATION, 0, ""
+		e.Kind, e.Status, e.PriceVersion, e.Scopes = weirv1.EntryKind_ENTRY_KIND_CIRCUIT_BREAKER_TERMINATION, 0, "", nil
 	})
 	w.oddEvents(external)
 	if change != nil {
@@ -96,7 +100,14 @@ func (w *world) catalog() {
 	version := func(zone, markup string) *weirv1.TenantVersion {
 		return &weirv1.TenantVersion{EffectiveFrom: timestamppb.New(time.Unix(0, 0)), Timezone: zone, MarkupPercent: markup, Count: "raw"}
 	}
+	scope := func(kind, id, day string) *weirv1.TenantScope {
+		return &weirv1.TenantScope{Kind: kind, Id: id, Ceilings: &weirv1.TenantCeilings{DayUsd: day}}
+	}
+	scoped := []*weirv1.TenantScope{scope("cost_center", "sales", "5"), scope("agent", "*", "1"), scope("agent", "lead", ""), scope("api_key", "k1", "2")}
 	for id, v := range map[string]*weirv1.TenantVersion{"acme": version("Europe/Budapest", "12.50"), "beta": version("", "")} {
+		if id == "acme" {
+			v.Scopes = scoped
+		}
 		h := &weirv1.TenantHistory{TenantId: id, Versions: []*weirv1.TenantVersion{v}}
 		w.add(bus.NewRecord(topics.CatalogTenants, id, []byte(id), w.encode(h)))
 	}
@@ -110,7 +121,7 @@ func TestCleanWorld(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	want := audit.Report{
-		Events: 15, Entries: 9, DeadLetters: 3, Duplicates: 4, LedgerRows: 9, Windows: 10, Tenants: 2, Executions: 2,
+		Events: 15, Entries: 9, DeadLetters: 3, Duplicates: 4, LedgerRows: 9, Windows: 19, Tenants: 2, Executions: 2,
 		RawCostUSD: "0.0476501000001", BilledUSD: "0.0536001125001125", OK: true,
 	}
 	r.Differences = nil

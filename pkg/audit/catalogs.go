@@ -24,20 +24,24 @@ type contract struct {
 	from   time.Time
 	zone   *time.Location
 	markup string // percent, plain form
+	scopes []scope
 }
 
 // contracts are a tenant's versions, the oldest first; never empty.
 type contracts []contract
 
-// at is the zone in force at a time; before the first version it is the first version's.
-func (c contracts) at(t time.Time) *time.Location {
-	zone := c[0].zone
+// at is the zone in force at a time.
+func (c contracts) at(t time.Time) *time.Location { return c.version(t).zone }
+
+// version is the contract in force at a time; before the first version it is the first version.
+func (c contracts) version(t time.Time) contract {
+	in := c[0]
 	for _, v := range c[1:] {
 		if !v.from.After(t) {
-			zone = v.zone
+			in = v
 		}
 	}
-	return zone
+	return in
 }
 
 // hasMarkup reports whether any version has this markup. Which one was in force when the event was booked depends on
@@ -85,7 +89,7 @@ func (a catalogs) takeTenant(rec bus.Record) error {
 		if err != nil {
 			return err
 		}
-		c = append(c, contract{v.GetEffectiveFrom().AsTime(), zone, plain(orZero(v.GetMarkupPercent()))})
+		c = append(c, contract{v.GetEffectiveFrom().AsTime(), zone, plain(orZero(v.GetMarkupPercent())), scopesOfVersion(v)})
 	}
 	if len(c) > 0 { // a tombstone leaves what was known: its usage stays in the books
 		a.tenants[m.GetTenantId()] = c

@@ -13,7 +13,7 @@ import (
 // checkEntries recomputes every entry's money from its own lines (I5) and its window keys from its time, and holds it
 // against the catalogs.
 func checkEntries(j *journal, book catalogs, r *Report) {
-	raw, billed := money.USD{}, money.USD{}
+	raw, billed, names := money.USD{}, money.USD{}, namesSeen{}
 	for _, e := range j.entries {
 		c, known := book.tenants[e.GetTenantId()]
 		if !known {
@@ -21,6 +21,7 @@ func checkEntries(j *journal, book catalogs, r *Report) {
 			continue
 		}
 		checkKeys(e, c.at(e.GetEventTime().AsTime()), r)
+		checkScopes(e, c, names, j, r)
 		if percent := plain(orZero(e.GetMarkupPercent())); !c.hasMarkup(percent) {
 			r.differ("journal", e.GetId()+" markup_percent", "one of the tenant's contracts", percent)
 		}

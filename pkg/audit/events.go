@@ -85,7 +85,9 @@ func (c *eventCheck) take(rec bus.Record) error {
 		e := c.entries[n]
 		if err != nil || ev.ID != e.GetEventId() || ev.Source != e.GetSource() || !c.sameContent(n, ev) {
 			c.report.differ("journal", e.GetId(), what+" with its source, id and content", fmt.Sprintf("%s %s", ev.Source, ev.ID))
+			return nil
 		}
+		checkEventScopes(e, ev, c.report)
 		return nil
 	}
 	if value, ok := c.dead[at]; ok {

@@ -129,6 +129,12 @@ func (w *world) book(at place, ev usageevent.Event, own, external int64, change 
 		Windows: windowKeys(ev.Subject), PostedPeriod: windowKeys(ev.Subject).Month, ReservationId: ev.Data.ReservationID,
 		OwnNanos: own, ExternalNanos: external, SourceTopic: topics.UsageEvents.Name(), SourcePartition: at.partition, SourceOffset: at.offset,
 	}
+	if ev.Subject == "acme" { // sales has a ceiling, so has each agent but lead
+		e.Scopes = []*weirv1.ScopeKey{{Kind: weirv1.ScopeKind_SCOPE_KIND_COST_CENTER, Id: "sales"}}
+		if agent := ev.Data.AgentID; agent != "lead" {
+			e.Scopes = append(e.Scopes, &weirv1.ScopeKey{Kind: weirv1.ScopeKind_SCOPE_KIND_AGENT, Id: agent})
+		}
+	}
 	w.price(e, lines)
 	if change != nil {
 		change(e)
@@ -295,6 +301,12 @@ func (w *world) derive() {
 			{Tenant: e.TenantId, Scope: "TENANT", Kind: "MINUTE", Window: k.Minute}, {Tenant: e.TenantId, Scope: "TENANT", Kind: "HOUR", Window: k.Hour},
 			{Tenant: e.TenantId, Scope: "TENANT", Kind: "DAY", Window: int64(k.Day)}, {Tenant: e.TenantId, Scope: "TENANT", Kind: "MONTH", Window: int64(k.Month)},
 		}
+		for _, s := range e.Scopes {
+			for _, of := range []key{keys[0], keys[2], keys[3]} {
+				of.Scope, of.ScopeID = strings.TrimPrefix(s.Kind.String(), "SCOPE_KIND_"), s.Id
+				keys = append(keys, of)
+			}
+		}
 		if root := e.GetLineage().GetRootExecutionId(); root != "" {
 			keys = append(keys, key{Tenant: e.TenantId, Scope: "EXECUTION", ScopeID: root, Kind: "EXECUTION"})
 		}
@@ -338,6 +350,9 @@ func (w *world) fold(t audit.WindowRow, k audit.WindowKey, e *weirv1.LedgerEntry
 
 // count sets the Redis counters of a window. Five nano-dollars more are held: open holds are no difference.
 func (w *world) count(row audit.WindowRow) {
+	if row.Key.Scope != "TENANT" && row.Key.Scope != "EXECUTION" {
+		return
+	}
 	c := w.tenants[row.Key.Tenant]
 	c.Known = true
 	switch row.Key.Kind {

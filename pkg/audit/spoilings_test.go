@@ -66,8 +66,17 @@ func spoiledRows() []spoiling {
 
 // day is the place of acme's day in the window table.
 func day(w *world) int {
-	return slices.IndexFunc(w.windows, func(r audit.WindowRow) bool { return r.Key.Tenant == "acme" && r.Key.Kind == "DAY" })
+	return slices.IndexFunc(w.windows, func(r audit.WindowRow) bool {
+		return r.Key.Tenant == "acme" && r.Key.Scope == "TENANT" && r.Key.Kind == "DAY"
+	})
 }
+
+// scopeDay is the place of the day of one of acme's cost centres.
+func scopeDay(w *world) int {
+	return slices.IndexFunc(w.windows, func(r audit.WindowRow) bool { return r.Key.String() == scopeKey })
+}
+
+const scopeKey = "acme COST_CENTER sales DAY 20260315"
 
 func spoiledWindows() []spoiling {
 	const key = "acme TENANT  DAY 20260315"
@@ -75,6 +84,9 @@ func spoiledWindows() []spoiling {
 		return spoiling{"window " + name, func(w *world) { change(&w.windows[day(w)]) }, "windows table", []string{key, name}}
 	}
 	return []spoiling{
+		{"scope window deleted", func(w *world) { n := scopeDay(w); w.windows = slices.Delete(w.windows, n, n+1) }, "windows table", []string{scopeKey, "nothing"}},
+		{"scope window own", func(w *world) { w.windows[scopeDay(w)].OwnNanos++ }, "windows table", []string{scopeKey, "own nano-dollars"}},
+		{"scope window external", func(w *world) { w.windows[scopeDay(w)].ExternalNanos++ }, "windows table", []string{scopeKey, "external nano-dollars"}},
 		{"window deleted", func(w *world) { n := day(w); w.windows = slices.Delete(w.windows, n, n+1) }, "windows table", []string{key, "nothing"}},
 		{"window twice", func(w *world) { w.windows = append(w.windows, w.windows[day(w)]) }, "windows table", []string{key, "two"}},
 		{"window with two contents", func(w *world) { w.conflicts = append(w.conflicts, w.windows[day(w)].Key) }, "windows table", []string{key, "one content"}},
@@ -157,6 +169,23 @@ func spoiledJournal() []spoiling {
 		entry("other event", func(e *weirv1.LedgerEntry) { e.EventId = "another" }, "its source, id and content"),
 		entry("other content", func(e *weirv1.LedgerEntry) { e.ContentHash[0] ^= 1 }, "its source, id and content"),
 		entry("event of nowhere", func(e *weirv1.LedgerEntry) { e.SourceOffset = 1000 }, "none in the log"),
+		entry("no sub-scope", func(e *weirv1.LedgerEntry) { e.Scopes = nil }, "sub-scopes", "cost_center sales"),
+		entry("one more sub-scope", func(e *weirv1.LedgerEntry) {
+			e.Scopes = append(e.Scopes, &weirv1.ScopeKey{Kind: weirv1.ScopeKind_SCOPE_KIND_API_KEY, Id: "k1"})
+		}, "sub-scopes", "api_key k1"),
+		entry("another's sub-scope", func(e *weirv1.LedgerEntry) { e.Scopes[0].Id = "ops" }, "sub-scopes", "cost_center ops"),
+		entry("too early for the shared one", func(e *weirv1.LedgerEntry) { e.Scopes[1].Id = "~" }, "sub-scopes", "agent ~"),
+		{"journal reservation without its sub-scope", unsettled(func(e *weirv1.LedgerEntry) { e.Scopes = e.Scopes[:1] }), "journal", []string{"sub-scopes of its reservation", "cost_center sales"}},
+		{"journal reservation in a sub-scope without ceiling", unsettled(func(e *weirv1.LedgerEntry) {
+			e.Scopes[1] = &weirv1.ScopeKey{Kind: weirv1.ScopeKind_SCOPE_KIND_AGENT, Id: "lead"}
+		}), "journal", []string{"by the contract", "agent lead"}},
+		{"journal another key", unsettled(func(e *weirv1.LedgerEntry) { e.ApiKeyId, e.Scopes[0].Id = "k2", "k2" }), "journal", []string{"API key", "k1", "k2"}},
+		{"journal termination in a sub-scope", of(weirv1.EntryKind_ENTRY_KIND_CIRCUIT_BREAKER_TERMINATION, func(e *weirv1.LedgerEntry) {
+			e.Scopes = []*weirv1.ScopeKey{{Kind: weirv1.ScopeKind_SCOPE_KIND_COST_CENTER, Id: "sales"}}
+		}), "journal", []string{"sub-scopes", "cost_center sales"}},
+		{"reversal in other sub-scopes", reversal(func(e *weirv1.LedgerEntry) {
+			e.Scopes = []*weirv1.ScopeKey{{Kind: weirv1.ScopeKind_SCOPE_KIND_AGENT, Id: "lead"}}
+		}), "journal", []string{"sub-scopes", "agent lead"}},
 		{"journal unreadable", func(w *world) {
 			w.add(bus.NewRecord(topics.LedgerEntries, "acme", []byte("acme"), []byte("no message")))
 		}, "journal", []string{"a LedgerEntry"}},
@@ -182,10 +211,19 @@ func spoiledJournal() []spoiling {
 	}
 }
 
-// reversal changes the world's one reversal.
+// reversal changes the world's one reversal, unsettled its one UNSETTLED entry.
 func reversal(change func(*weirv1.LedgerEntry)) func(*world) {
+	return of(weirv1.EntryKind_ENTRY_KIND_REVERSAL, change)
+}
+
+func unsettled(change func(*weirv1.LedgerEntry)) func(*world) {
+	return of(weirv1.EntryKind_ENTRY_KIND_UNSETTLED, change)
+}
+
+// of changes the world's one entry of a kind; the stores follow.
+func of(kind weirv1.EntryKind, change func(*weirv1.LedgerEntry)) func(*world) {
 	return func(w *world) {
-		n := slices.IndexFunc(w.entries, func(e *weirv1.LedgerEntry) bool { return e.Kind == weirv1.EntryKind_ENTRY_KIND_REVERSAL })
+		n := slices.IndexFunc(w.entries, func(e *weirv1.LedgerEntry) bool { return e.Kind == kind })
 		before := w.encode(w.entries[n])
 		change(w.entries[n])
 		at := slices.IndexFunc(w.records, func(r bus.Record) bool { return string(r.Value) == string(before) })
@@ -224,6 +262,11 @@ func spoiledTopic() []spoiling {
 		return spoiling{"windows topic " + name, spoil, "windows topic", words}
 	}
 	return []spoiling{
+		topic("sub-scope, one nano-dollar", func(w *world) {
+			row := w.windows[scopeDay(w)]
+			row.ExternalNanos++
+			w.add(windowRecord(w, row))
+		}, scopeKey, "external nano-dollars"),
 		topic("tombstone", func(w *world) { w.add(bus.NewRecord(topics.BudgetWindows, "acme", []byte(key), nil)) }, key, "nothing"),
 		topic("a newer total with one digit", func(w *world) {
 			row := w.windows[day(w)]

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -21,7 +22,8 @@ type total struct {
 	latest                                                     time.Time
 }
 
-// foldWindows adds every entry to its minute, hour, day, month and execution.
+// foldWindows adds every entry to its minute, hour, day, month and execution, and to minute, day and month of each of its
+// sub-scopes.
 func foldWindows(j *journal, book catalogs) map[WindowKey]*total {
 	all := map[WindowKey]*total{}
 	for _, e := range j.entries {
@@ -32,6 +34,11 @@ func foldWindows(j *journal, book catalogs) map[WindowKey]*total {
 		k := keys(e, c.at(e.GetEventTime().AsTime()))
 		for i, kind := range []string{"MINUTE", "HOUR", "DAY", "MONTH"} {
 			add(all, WindowKey{e.GetTenantId(), "TENANT", "", kind, k[i]}, e)
+			for _, s := range e.GetScopes() {
+				if kind != "HOUR" {
+					add(all, WindowKey{e.GetTenantId(), scopeColumn(s.GetKind()), s.GetId(), kind, k[i]}, e)
+				}
+			}
 		}
 		if root := e.GetLineage().GetRootExecutionId(); root != "" {
 			add(all, WindowKey{e.GetTenantId(), "EXECUTION", root, "EXECUTION", 0}, e)
@@ -74,6 +81,9 @@ func add(all map[WindowKey]*total, key WindowKey, e entry) {
 		}
 	}
 }
+
+// scopeColumn is a scope as the window table has it.
+func scopeColumn(k weirv1.ScopeKind) string { return strings.TrimPrefix(k.String(), "SCOPE_KIND_") }
 
 // checkWindowTopic compares the highest version of each key in budget.windows.v1. A tombstone deletes its key.
 func checkWindowTopic(ctx context.Context, log *bus.Conn, want map[WindowKey]*total, r *Report) error {
@@ -119,13 +129,12 @@ func takeWindow(rec bus.Record, byKey map[string]WindowRow, r *Report) {
 }
 
 func windowRow(m *weirv1.WindowTotal) WindowRow {
-	scope := map[weirv1.ScopeKind]string{weirv1.ScopeKind_SCOPE_KIND_TENANT: "TENANT", weirv1.ScopeKind_SCOPE_KIND_EXECUTION: "EXECUTION"}[m.GetScopeKind()]
 	kind := map[weirv1.WindowKind]string{
 		weirv1.WindowKind_WINDOW_KIND_MINUTE: "MINUTE", weirv1.WindowKind_WINDOW_KIND_HOUR: "HOUR", weirv1.WindowKind_WINDOW_KIND_DAY: "DAY",
 		weirv1.WindowKind_WINDOW_KIND_MONTH: "MONTH", weirv1.WindowKind_WINDOW_KIND_EXECUTION: "EXECUTION",
 	}[m.GetKind()]
 	return WindowRow{
-		Key:     WindowKey{m.GetTenantId(), scope, m.GetScopeId(), kind, m.GetWindow()},
+		Key:     WindowKey{m.GetTenantId(), scopeColumn(m.GetScopeKind()), m.GetScopeId(), kind, m.GetWindow()},
 		Version: m.GetVersion(), OwnNanos: m.GetOwnNanos(), ExternalNanos: m.GetExternalNanos(), RawUSD: m.GetRawCostUsd(),
 		BilledUSD: m.GetBilledCostUsd(), InputTokens: m.GetInputTokens(), OutputTokens: m.GetOutputTokens(), Entries: m.GetEntries(),
 		Unpriced: m.GetUnpricedEntries(), Estimated: m.GetEstimatedEntries(),
