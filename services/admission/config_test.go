@@ -72,7 +72,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("without %s: %d %s", name, code, out)
 		}
 	}
-	for _, args := range [][]string{{"-jwt-jwks-url", "http://x"}, {"-max-lease", "1ms"}, {"-deadline", "0s"}, {"-token-ttl", "1s"}, {"-nonsense"}, {"extra"}} {
+	for _, args := range [][]string{{"-jwt-jwks-url", "http://x"}, {"-max-lease", "1ms"}, {"-deadline", "0s"}, {"-token-ttl", "1s"}, {"-sample-admits", "-1"}, {"-nonsense"}, {"extra"}} {
 		if code, _, _ := load(good(t), args...); code != 2 {
 			t.Errorf("%v: exit %d", args, code)
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/domain/admit"
@@ -17,11 +16,12 @@ import (
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 )
 
-// Bounds of what waits for Kafka. Plain refusals beyond maxRefusals are dropped and counted. Trips are never dropped
-// while there is room for one per execution; beyond maxTrips executions a new one is left to the execution's next
-// refusal, which is decided, and queued, again.
+// Bounds of what waits for Kafka. Refusals and samples beyond maxPlain are dropped and counted, and so are rung changes
+// beyond maxChanges. Trips are never dropped while there is room for one per execution; beyond maxTrips executions a new
+// one is left to the execution's next refusal, which is decided, and queued, again.
 const (
-	maxRefusals      = 10_000
+	maxPlain         = 10_000
+	maxChanges       = 10_000
 	maxTrips         = 10_000
 	decisionBatch    = 500
 	decisionInterval = 50 * time.Millisecond
@@ -32,39 +32,94 @@ type decisions struct {
 	metrics *metrics
 	log     *slog.Logger
 	produce func(ctx context.Context, records ...bus.Record) error
+	// sample: of so many admissions one is told of; 0 = of none.
+	sample int64
 
-	mu    sync.Mutex
-	plain []*weirv1.Decision
-	trips map[string]*weirv1.Decision // by tenant and root execution
+	mu      sync.Mutex
+	plain   []*weirv1.Decision          // refusals and samples
+	changes []*weirv1.Decision          // of rungs
+	trips   map[string]*weirv1.Decision // by tenant and root execution
+	cuts    map[string]string           // by tenant, the id of the last cut that was told of: as many as there are tenants
 }
 
-func newDecisions(m *metrics, log *slog.Logger, produce func(ctx context.Context, records ...bus.Record) error) *decisions {
-	return &decisions{metrics: m, log: log, produce: produce, trips: map[string]*weirv1.Decision{}}
+func newDecisions(m *metrics, log *slog.Logger, sample int64, produce func(ctx context.Context, records ...bus.Record) error) *decisions {
+	return &decisions{metrics: m, log: log, sample: sample, produce: produce, trips: map[string]*weirv1.Decision{}, cuts: map[string]string{}}
 }
 
-// refused queues a refusal.
-func (d *decisions) refused(tenant, reservation string, asked call, r admit.Refusal, now time.Time) {
-	if !r.At.IsZero() {
-		now = r.At
-	}
-	decision := &weirv1.Decision{TenantId: tenant, ReservationId: reservation, RootExecutionId: asked.Root, AgentId: asked.Agent,
-		Code: string(r.Code), Limit: string(r.Limit), DecidedAt: timestamppb.New(now), Trip: r.Code.Trips() && asked.Root != ""}
+// refused queues a refusal, and where it is the first of a used up month, the change to the last rung.
+func (d *decisions) refused(c caller, reservation string, asked call, r admit.Refusal, now time.Time) {
+	decision := refusedDecision(c, reservation, asked, r, now)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if decision.Trip {
-		key := tenant + "\x00" + asked.Root
-		if _, known := d.trips[key]; !known && len(d.trips) >= maxTrips {
-			d.metrics.dropped.WithLabelValues("trip").Inc()
+	if cut := cutDecision(c, decision, r); cut != nil && d.cuts[c.tenant] != cut.GetId() {
+		d.cuts[c.tenant] = cut.GetId()
+		d.queue(cut)
+	}
+	d.queue(decision)
+}
+
+// admitted queues what an admission is news of: another rung than before, and, of those that are sampled, itself. A repeat
+// is told of its rung again, since the first answer may never have arrived; the id is the same.
+func (d *decisions) admitted(c caller, reservation string, asked call, a admit.Answer, repeat bool) {
+	changed, sampled := a.Rung != a.RungBefore, !repeat && isSampled(reservation, d.sample)
+	if !changed && !sampled {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if changed {
+		d.queue(changedDecision(c, reservation, asked, a))
+	}
+	if sampled {
+		d.queue(admittedDecision(c, reservation, asked, a, d.sample))
+	}
+}
+
+// queue keeps a decision until it is published, within its bound. d.mu is held.
+func (d *decisions) queue(decision *weirv1.Decision) {
+	list, most := d.listOf(decision)
+	switch {
+	case list == nil:
+		key := tripKey(decision)
+		if _, known := d.trips[key]; known || len(d.trips) < maxTrips {
+			d.trips[key] = decision
 			return
 		}
-		d.trips[key] = decision
+	case len(*list) < most:
+		*list = append(*list, decision)
 		return
 	}
-	if len(d.plain) >= maxRefusals {
-		d.metrics.dropped.WithLabelValues("refusal").Inc()
-		return
+	d.metrics.dropped.WithLabelValues(kindOf(decision)).Inc()
+}
+
+// listOf is where a decision waits, and how many may; nil for trips.
+func (d *decisions) listOf(decision *weirv1.Decision) (list *[]*weirv1.Decision, most int) {
+	switch {
+	case decision.GetTrip():
+		return nil, maxTrips
+	case decision.GetKind() == weirv1.DecisionKind_DECISION_KIND_RUNG_CHANGED:
+		return &d.changes, maxChanges
+	default:
+		return &d.plain, maxPlain
 	}
-	d.plain = append(d.plain, decision)
+}
+
+// kindOf is how the metrics call what a decision is.
+func kindOf(decision *weirv1.Decision) string {
+	switch {
+	case decision.GetTrip():
+		return "trip"
+	case decision.GetKind() == weirv1.DecisionKind_DECISION_KIND_RUNG_CHANGED:
+		return "rung"
+	case decision.GetKind() == weirv1.DecisionKind_DECISION_KIND_ADMITTED:
+		return "admitted"
+	default:
+		return "refusal"
+	}
+}
+
+func tripKey(decision *weirv1.Decision) string {
+	return decision.GetTenantId() + "\x00" + decision.GetRootExecutionId()
 }
 
 // run publishes what is queued until ctx ends, and then once more.
@@ -84,7 +139,7 @@ func (d *decisions) run(ctx context.Context) error {
 	}
 }
 
-// flush publishes one batch. What was not acknowledged stays queued: a trip always, refusals within their bound.
+// flush publishes one batch. What was not acknowledged stays queued: a trip always, the others within their bounds.
 func (d *decisions) flush(ctx context.Context) {
 	batch := d.take()
 	if len(batch) == 0 {
@@ -112,32 +167,32 @@ func (d *decisions) flush(ctx context.Context) {
 	}
 }
 
-// take copies what is to be sent next: all trips first, they are few, then refusals up to a batch.
+// take copies what is to be sent next: all trips first, they are few, then rung changes and the rest up to a batch.
 func (d *decisions) take() []*weirv1.Decision {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	batch := slices.Collect(maps.Values(d.trips))
-	n := min(len(d.plain), max(0, decisionBatch-len(batch)))
-	batch = append(batch, d.plain[:n]...)
-	d.plain = slices.Delete(d.plain, 0, n)
-	d.metrics.waiting.Set(float64(len(batch) + len(d.plain)))
+	for _, list := range []*[]*weirv1.Decision{&d.changes, &d.plain} {
+		n := min(len(*list), max(0, decisionBatch-len(batch)))
+		batch = append(batch, (*list)[:n]...)
+		*list = slices.Delete(*list, 0, n)
+	}
+	d.metrics.waiting.Set(float64(len(batch) + len(d.changes) + len(d.plain)))
 	return batch
 }
 
-// settle forgets what was published, and puts refusals back that were not. A trip that was decided anew meanwhile stays.
+// settle forgets what was published, and queues again what was not. A trip that was decided anew meanwhile stays.
 func (d *decisions) settle(batch []*weirv1.Decision, published bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, decision := range batch {
-		key := decision.GetTenantId() + "\x00" + decision.GetRootExecutionId()
 		switch {
-		case decision.GetTrip() && published && d.trips[key] == decision:
-			delete(d.trips, key)
-		case decision.GetTrip() || published:
-		case len(d.plain) < maxRefusals:
-			d.plain = append(d.plain, decision)
-		default:
-			d.metrics.dropped.WithLabelValues("refusal").Inc()
+		case decision.GetTrip():
+			if key := tripKey(decision); published && d.trips[key] == decision {
+				delete(d.trips, key)
+			}
+		case !published:
+			d.queue(decision)
 		}
 	}
 }

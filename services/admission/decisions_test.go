@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 )
 
@@ -24,7 +26,7 @@ func TestDecisionsSurviveKafka(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away, got := true, map[string]int{}
 		m := newMetrics(prometheus.NewRegistry())
-		d := newDecisions(m, slog.New(slog.DiscardHandler), func(_ context.Context, records ...bus.Record) error {
+		d := newDecisions(m, slog.New(slog.DiscardHandler), 1, func(_ context.Context, records ...bus.Record) error {
 			if away {
 				return errors.New("no broker")
 			}
@@ -33,21 +35,30 @@ func TestDecisionsSurviveKafka(t *testing.T) {
 				if err := proto.Unmarshal(r.Value, decision); err != nil {
 					t.Fatal(err)
 				}
-				got[fmt.Sprint(decision.GetCode(), decision.GetTrip())]++
+				got[fmt.Sprint(decision.GetCode(), decision.GetTrip(), decision.GetKind().Number())]++
 			}
 			return nil
 		})
 		trip := admit.Refusal{Code: admit.ExecutionBudgetExceeded, Limit: admit.LimitMaxCost}
-		for i := range maxRefusals + 100 {
-			d.refused("acme", fmt.Sprint(i), call{}, admit.Refusal{Code: admit.RateLimited, Limit: admit.LimitRequests}, time.Unix(0, 0))
+		acme, beta := caller{tenant: "acme", contract: plan()}, caller{tenant: "beta", contract: plan()}
+		for i := range maxChanges + 7 {
+			d.admitted(acme, fmt.Sprint(i), call{}, admit.Answer{Rung: ladder.Caching}, true)
+		}
+		for i := range maxPlain - 50 {
+			d.refused(acme, fmt.Sprint(i), call{}, admit.Refusal{Code: admit.RateLimited, Limit: admit.LimitRequests}, time.Unix(0, 0))
+		}
+		for i := range 150 {
+			d.admitted(acme, fmt.Sprint(i), call{}, admit.Answer{}, false)
 		}
 		for range 3 { // the same execution is refused again and again: one trip
-			d.refused("acme", "r", call{Root: "x1"}, trip, time.Unix(0, 0))
+			d.refused(acme, "r", call{Root: "x1"}, trip, time.Unix(0, 0))
 		}
-		d.refused("beta", "r", call{Root: "x1"}, trip, time.Unix(0, 0))
-		d.refused("acme", "r", call{}, trip, time.Unix(0, 0)) // without an execution there is nothing to trip
-		if n := testutil.ToFloat64(m.dropped.WithLabelValues("refusal")); n != 101 {
-			t.Errorf("%v dropped, want the 101 beyond the bound", n)
+		d.refused(beta, "r", call{Root: "x1"}, trip, time.Unix(0, 0))
+		d.refused(acme, "r", call{}, trip, time.Unix(0, 0)) // without an execution there is nothing to trip
+		for kind, want := range map[string]float64{"refusal": 1, "admitted": 100, "rung": 7, "trip": 0} {
+			if n := testutil.ToFloat64(m.dropped.WithLabelValues(kind)); n != want {
+				t.Errorf("%v of kind %s dropped, want the %v beyond the bound", n, kind, want)
+			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -59,8 +70,9 @@ func TestDecisionsSurviveKafka(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if got["execution_budget_exceededtrue"] != 2 || got["rate_limitedfalse"] != maxRefusals {
-			t.Errorf("%v", got)
+		want := map[string]int{"execution_budget_exceededtrue 1": 2, "rate_limitedfalse 1": maxPlain - 50, "false 3": 50, "false 2": maxChanges}
+		if !maps.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
 		}
 	})
 }
@@ -74,9 +86,9 @@ func advance(d time.Duration) {
 // Goal: memory is bounded when trips pile up, too.
 func TestTripsAreBounded(t *testing.T) {
 	m := newMetrics(prometheus.NewRegistry())
-	d := newDecisions(m, slog.New(slog.DiscardHandler), nil)
+	d := newDecisions(m, slog.New(slog.DiscardHandler), 0, nil)
 	for i := range maxTrips + 5 {
-		d.refused("acme", "r", call{Root: fmt.Sprint(i)}, admit.Refusal{Code: admit.ExecutionDepthExceeded}, time.Unix(0, 0))
+		d.refused(caller{tenant: "acme"}, "r", call{Root: fmt.Sprint(i)}, admit.Refusal{Code: admit.ExecutionDepthExceeded}, time.Unix(0, 0))
 	}
 	if n := testutil.ToFloat64(m.dropped.WithLabelValues("trip")); n != 5 || len(d.trips) != maxTrips {
 		t.Errorf("%v dropped, %d kept", n, len(d.trips))

@@ -83,7 +83,7 @@ func (s *Service) child(ctx context.Context, c caller, req executionRequest, max
 	}
 	x, err := parent.Child(req.AgentID, req.CostCenter, maxDepth, maxCost, s.tokenEnd())
 	if errors.Is(err, identity.ErrDepthExceeded) {
-		s.decisions.refused(c.tenant, "", call{Root: parent.Root, Agent: req.AgentID},
+		s.decisions.refused(c, "", call{Root: parent.Root, Agent: req.AgentID},
 			admit.Refusal{Code: admit.ExecutionDepthExceeded, Limit: admit.LimitMaxDepth}, s.deps.Now())
 		return identity.Execution{}, identityProblem(err)
 	}

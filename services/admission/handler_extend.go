@@ -45,7 +45,7 @@ func (s *Service) extend(ctx context.Context, c caller, id string, req extendReq
 
 	// emit
 	if reply.Found && reply.Stop {
-		s.decisions.refused(c.tenant, id, subj.call, reply.Refusal, s.deps.Now())
+		s.decisions.refused(c, id, subj.call, reply.Refusal, s.deps.Now())
 	}
 	return s.extended(ctx, subj, reply)
 }

@@ -41,7 +41,7 @@ func (s *Service) prepare(c caller, req reserveRequest) (prepared, error) {
 	}
 	now := s.deps.Now()
 	if p := s.killed(c.tenant, req.Provider, req.Model); p != nil {
-		s.decisions.refused(c.tenant, req.ReservationID, call{Agent: req.AgentID}, admit.Refusal{Code: admit.Killed}, now)
+		s.decisions.refused(c, req.ReservationID, call{Agent: req.AgentID}, admit.Refusal{Code: admit.Killed}, now)
 		return prepared{}, p
 	}
 
@@ -63,8 +63,11 @@ func (s *Service) prepare(c caller, req reserveRequest) (prepared, error) {
 
 // conclude is all that comes after the decision, which the store has saved: it emits, and answers.
 func (s *Service) conclude(c caller, p prepared, reply budgetstore.Reply) (answer, error) {
-	if reply.Verdict == budgetstore.Refused {
-		s.decisions.refused(c.tenant, p.request.ID, p.asked, reply.Refusal, p.now)
+	switch reply.Verdict {
+	case budgetstore.Refused:
+		s.decisions.refused(c, p.request.ID, p.asked, reply.Refusal, p.now)
+	case budgetstore.Admitted, budgetstore.Replayed:
+		s.decisions.admitted(c, p.request.ID, p.asked, reply.Answer, reply.Verdict == budgetstore.Replayed)
 	}
 	return s.reserved(c, p.request, reply)
 }
