@@ -18,6 +18,7 @@ type LedgerRow struct {
 	InputTokens, OutputTokens, PostedPeriod, Offset int64
 	Partition, Depth                                int32
 	TraceID, SpanID, ReversesID, ServiceTier, Topic string
+	APIKey                                          string
 	OwnNanos, ExternalNanos                         int64
 	Day                                             int64
 	Timestamp, RecordedAt                           time.Time

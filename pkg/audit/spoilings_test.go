@@ -37,6 +37,7 @@ func spoiledRows() []spoiling {
 		"price_version": func(r *audit.LedgerRow) *string { return &r.PriceVersion }, "trace_id": func(r *audit.LedgerRow) *string { return &r.TraceID },
 		"span_id": func(r *audit.LedgerRow) *string { return &r.SpanID }, "reverses_id": func(r *audit.LedgerRow) *string { return &r.ReversesID },
 		"service_tier": func(r *audit.LedgerRow) *string { return &r.ServiceTier }, "kafka_topic": func(r *audit.LedgerRow) *string { return &r.Topic },
+		"api_key_id": func(r *audit.LedgerRow) *string { return &r.APIKey },
 	} {
 		all = append(all, row(name, func(r *audit.LedgerRow) { *field(r) += "1" }))
 	}

@@ -4,6 +4,7 @@ package clickhouse
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -28,7 +29,7 @@ func open(t *testing.T) *Client {
 	if err := c.CreateDatabase(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for want := 2; want >= 0; want -= 2 { // the second run finds nothing to do
+	for want := 3; want >= 0; want -= 3 { // the second run finds nothing to do
 		done, err := migrate.Statements(t.Context(), c, migrate.ClickHouseRecords, os.DirFS("../../migrations/clickhouse"))
 		if err != nil || len(done) != want {
 			t.Fatalf("%d migrations applied, want %d: %v", len(done), want, err)
@@ -57,6 +58,7 @@ func ledgerRows(t *testing.T, from, n int) []row {
 	var rows []row
 	for i := from; i < from+n; i++ {
 		e := entry(t, i*2) // even: all of one month
+		e.APIKeyID = fmt.Sprint("k", i)
 		rows = append(rows, row{entry: e, topic: "ledger.entries.v1", partition: 3, offset: int64(i)})
 	}
 	return rows
@@ -78,8 +80,8 @@ func TestLedgerTable(t *testing.T) {
 	if err := c.insertLedger(ctx, "b", ledgerRows(t, 50, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if got := one(t, c, "SELECT id, timestamp, tenant_id, meters['input_tokens'], toString(costs['input_tokens']), kafka_partition, kafka_offset, entry_kind, posted_period FROM agent_cost_ledger WHERE kafka_offset = 50"); got !=
-		"e_0100 2026-04-30T23:59:59.9990001Z acme 1000 0.0025 3 50 USAGE 202604" {
+	if got := one(t, c, "SELECT id, timestamp, tenant_id, meters['input_tokens'], toString(costs['input_tokens']), kafka_partition, kafka_offset, entry_kind, posted_period, api_key_id FROM agent_cost_ledger WHERE kafka_offset = 50"); got !=
+		"e_0100 2026-04-30T23:59:59.9990001Z acme 1000 0.0025 3 50 USAGE 202604 k50" {
 		t.Errorf("row %s", got)
 	}
 	present, err := c.presentOffsets(ctx, "ledger.entries.v1", 3, 48, 60)
@@ -111,7 +113,15 @@ func TestWindows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := one(t, c, "SELECT tenant_id, scope_kind, kind, window, version, toString(raw_cost_usd), own_nanos FROM budget_windows_latest"); got != "acme TENANT DAY 20260430 9 0.9 5" {
+	scope := total(4, "0.1")
+	scope.ScopeKind, scope.ScopeId = weirv1.ScopeKind_SCOPE_KIND_COST_CENTER, "research"
+	if err := c.InsertWindows(t.Context(), []*weirv1.WindowTotal{scope}); err != nil {
+		t.Fatal(err)
+	}
+	if got := one(t, c, "SELECT scope_kind, scope_id, version FROM budget_windows_latest WHERE scope_id != ''"); got != "COST_CENTER research 4" {
+		t.Errorf("sub-scope: %s", got)
+	}
+	if got := one(t, c, "SELECT tenant_id, scope_kind, kind, window, version, toString(raw_cost_usd), own_nanos FROM budget_windows_latest WHERE scope_id = ''"); got != "acme TENANT DAY 20260430 9 0.9 5" {
 		t.Errorf("latest: %s", got)
 	}
 }

@@ -21,7 +21,7 @@ type Budgets struct {
 
 // Tenant implements audit.Budgets.
 func (b Budgets) Tenant(ctx context.Context, tenant string, zone *time.Location) (audit.Counters, error) {
-	u, err := b.Store.Budget(ctx, budgetstore.Tenant{ID: tenant, Epoch: b.Epoch}, admit.CalendarAt(b.Now(), zone))
+	u, err := b.Store.Budget(ctx, budgetstore.Tenant{ID: tenant, Epoch: b.Epoch}, admit.CalendarAt(b.Now(), zone), false)
 	if errors.Is(err, budgetstore.ErrLost) || errors.Is(err, budgetstore.ErrEpoch) { // of another epoch: not this instance's
 		return audit.Counters{}, nil
 	}

@@ -28,7 +28,7 @@ func (a *app) billCmd() *cobra.Command {
 	c.Flags().StringVar(&tenant, "tenant", "", "tenant")
 	c.Flags().StringVar(&month, "month", "", "month as YYYY-MM (default: this one, UTC)")
 	c.Flags().DurationVar(&wait, "wait", 0, "how long to wait for records that are still on their way")
-	c.Flags().StringVar(&by, "by", "", "cost_center, agent, model or day")
+	c.Flags().StringVar(&by, "by", "", "cost_center, agent, api_key, model or day")
 	return c
 }
 
@@ -57,7 +57,7 @@ type billAnswer struct {
 // billColumns are the columns of the ledger that a bill can be grouped by.
 func billColumns() map[string]string {
 	return map[string]string{
-		"": "''", "cost_center": "cost_center", "agent": "agent_id", "model": "model_or_resource", "day": "toString(day)",
+		"": "''", "cost_center": "cost_center", "agent": "agent_id", "model": "model_or_resource", "api_key": "api_key_id", "day": "toString(day)",
 	}
 }
 
@@ -70,7 +70,7 @@ func (a *app) bill(ctx context.Context, out io.Writer, tenant, month, by string,
 	case err != nil:
 		return misuse("--month %q is not YYYY-MM", month)
 	case !ok:
-		return misuse("--by is cost_center, agent, model or day, not %q", by)
+		return misuse("--by is cost_center, agent, api_key, model or day, not %q", by)
 	}
 	db, err := a.clickhouse(ctx)
 	if err != nil {
