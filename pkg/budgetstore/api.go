@@ -5,6 +5,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/window"
 )
 
 // Tenant names whose counters a call is about, and the epoch that the caller
@@ -81,6 +82,7 @@ type Hold struct {
 	State       HoldState
 	Fingerprint admit.Fingerprint
 	Root        string // root execution, "" without one
+	Scopes      []window.Scope
 	LeaseUntil  time.Time
 	// Held is what it holds now: Answer.Reserved plus any growth.
 	Held    admit.Estimate
@@ -110,8 +112,10 @@ type ExtendRequest struct {
 	Lease time.Duration // from now; never shortens the lease
 	// AtLeast is what must be held from now on. Figures at or below what is
 	// held change nothing; zero is a plain heartbeat.
-	AtLeast  admit.Estimate
-	Limits   admit.Limits
+	AtLeast admit.Estimate
+	Limits  admit.Limits
+	// Scopes are the ceilings of its sub-scopes; one that is not named does not stop it.
+	Scopes   []ScopeLimit
 	Calendar admit.Calendar
 }
 
@@ -146,8 +150,9 @@ type JournalEntry struct {
 	Kind          JournalKind
 	ReservationID string
 	ReservedAt    time.Time
-	Day, Month    int32 // window keys of the entry
+	Day, Month    int32 // window keys of the entry; Month is Day / 100
 	Root          string
+	Scopes        []ScopeRef // that the entry counts in
 	// Actual is the own amount and the tokens used.
 	Actual admit.Estimate
 }
@@ -165,11 +170,13 @@ const (
 
 // ExternalTotal is a cumulative amount of usage that never asked.
 type ExternalTotal struct {
-	Scope   Scope
-	Window  int64
-	Root    string
-	Version int64 // only a higher version than the one held is taken
-	Nanos   money.Nano
+	Scope  Scope
+	Window int64
+	Root   string
+	// SubScope is whose minute, day or month it is; zero: the tenant's own.
+	SubScope ScopeRef
+	Version  int64 // only a higher version than the one held is taken
+	Nanos    money.Nano
 }
 
 // ExecutionState is what the store knows of a root execution.

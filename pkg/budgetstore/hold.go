@@ -35,6 +35,7 @@ func (f *figures) hold(id string) Hold {
 	ends := f.double()
 	copy(h.Fingerprint[:], f.bytes(len(h.Fingerprint)))
 	h.Root = string(f.bytes(int(f.byte())))
+	h.Scopes = f.scopeNames()
 	h.Answer = d.answer(f.basis())
 	h.LeaseUntil = time.UnixMicro(ends).UTC()
 	if ends < relativeLease {
@@ -89,21 +90,28 @@ func (s *Store) Extend(ctx context.Context, r ExtendRequest) (ExtendReply, error
 	if err := r.Limits.Validate(); err != nil {
 		return ExtendReply{}, err
 	}
+	if err := (admit.Ask{Scopes: r.Scopes}).Validate(); err != nil {
+		return ExtendReply{}, err
+	}
 	if r.Lease <= 0 {
 		return ExtendReply{}, fmt.Errorf("%w: lease %s", admit.ErrInvalid, r.Lease)
 	}
 	l := r.Limits
 	arg := packed(nil, r.Tenant.Epoch, r.ReservedAt.UnixMicro(), r.Calendar.Clock.UnixMicro(), r.Lease.Microseconds(),
 		int64(r.AtLeast.Nanos), r.AtLeast.InputTokens, r.AtLeast.OutputTokens, orNone(l.InputTokens), orNone(l.OutputTokens),
-		int64(l.Minute.Limit), int64(l.Minute.Cap), int64(l.Day.Limit), int64(l.Day.Cap), int64(l.Month.Limit), int64(l.Month.Cap))
+		int64(l.Minute.Cap), int64(l.Day.Cap), int64(l.Month.Cap))
+	var scopes []byte
+	for _, scope := range r.Scopes {
+		scopes = scopeName(doubles(scopes, int64(scope.Minute.Cap), int64(scope.Day.Cap), int64(scope.Month.Cap)), scope.Kind, scope.ID)
+	}
 	t := r.Tenant
-	code, f, err := s.run(ctx, "extend", s.scripts.extend, []string{key(t, "s")}, arg, r.ID, s.at())
+	code, f, err := s.run(ctx, "extend", s.scripts.extend, []string{key(t, "s")}, arg, r.ID, s.at(), scopes)
 	if err != nil || code == replyElse {
 		return ExtendReply{}, err
 	}
 	out := ExtendReply{Found: true}
 	if code == replyRefused {
-		out.Stop, out.Refusal = true, f.refusal()
+		out.Stop, out.Refusal = true, f.refusal(r.Scopes)
 		return out, f.err("extend")
 	}
 	out.LeaseUntil, out.Held = f.time(), f.estimate()

@@ -24,9 +24,13 @@ func (s *Store) ApplyJournal(ctx context.Context, t Tenant, entries []JournalEnt
 			if err := e.Actual.Validate(); err != nil {
 				return changed, fmt.Errorf("journal offset %d: %w", e.Offset, err)
 			}
-			b := packed(nil, e.Offset, int64(e.Kind), e.ReservedAt.UnixMicro(), int64(e.Day), int64(e.Month),
+			scopes, err := scopeRefs(e.Scopes)
+			if err != nil {
+				return changed, fmt.Errorf("journal offset %d: %w", e.Offset, err)
+			}
+			b := packed(nil, e.Offset, int64(e.Kind), e.ReservedAt.UnixMicro(), int64(e.Day),
 				int64(e.Actual.Nanos), e.Actual.InputTokens, e.Actual.OutputTokens)
-			args = append(args, append(b, idHash(e.ReservationID)...), e.ReservationID, e.Root)
+			args = append(args, append(b, idHash(e.ReservationID)...), e.ReservationID, e.Root, scopes)
 		}
 		_, f, err := s.run(ctx, "journal", s.scripts.journal, []string{key(t, "s")}, args...)
 		if err != nil {
@@ -46,7 +50,7 @@ func (s *Store) ApplyJournal(ctx context.Context, t Tenant, entries []JournalEnt
 func (s *Store) ApplyExternal(ctx context.Context, t Tenant, totals []ExternalTotal) (int, error) {
 	taken := 0
 	for chunk := range slices.Chunk(totals, batch) {
-		args := []any{packed(nil, t.Epoch), millis(s.opts.ExecutionTTL)}
+		args := []any{packed(nil, t.Epoch), millis(s.opts.ExecutionTTL), s.at()}
 		for _, x := range chunk {
 			if x.Nanos > money.MaxNano || x.Nanos < -money.MaxNano || x.Version < 0 || x.Version > admit.Unlimited {
 				return taken, fmt.Errorf("%w: external total %+v", admit.ErrInvalid, x)
@@ -56,7 +60,11 @@ func (s *Store) ApplyExternal(ctx context.Context, t Tenant, totals []ExternalTo
 					return taken, err
 				}
 			}
-			args = append(args, packed(nil, int64(x.Scope), x.Window, x.Version, int64(x.Nanos)), x.Root)
+			sub, err := x.SubScope.ref()
+			if err != nil {
+				return taken, err
+			}
+			args = append(args, packed(nil, int64(x.Scope), x.Window, x.Version, int64(x.Nanos)), x.Root, sub)
 		}
 		_, f, err := s.run(ctx, "external", s.scripts.external, []string{key(t, "s")}, args...)
 		if err != nil {

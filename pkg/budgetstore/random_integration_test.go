@@ -277,7 +277,7 @@ func (w *walk) compare(step int) {
 	day, month := w.labels(now)
 	u := w.m.usage(now, day, month, "")
 	calendar := admit.CalendarAt(time.UnixMicro(now), time.UTC)
-	b, err := w.store.Budget(w.t.Context(), w.tenant, calendar)
+	b, err := w.store.Budget(w.t.Context(), w.tenant, calendar, w.limits.Rolling30)
 	w.must(err)
 	dayHeld, monthHeld := w.m.held(day, month)
 	expiring := int64(len(w.m.holds)) - u.Running

@@ -10,6 +10,7 @@ import (
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/window"
 )
 
 // Reserve decides on one reservation in one script call: it charges every
@@ -39,7 +40,7 @@ func (r Request) reply(text string, err error) (Reply, error) {
 		h := f.hold(r.ID)
 		return Reply{Verdict: Replayed, Answer: h.Answer, Context: h.Context}, f.err("reserve")
 	case replyRefused:
-		refusal := f.refusal()
+		refusal := f.refusal(r.Scopes)
 		return Reply{Verdict: Refused, Refusal: refusal}, f.err("reserve")
 	case replyConflict:
 		return Reply{Verdict: Conflict}, nil
@@ -61,6 +62,9 @@ func (s *Store) reserveCall(r Request) (keys []string, args []any) {
 		execution = "{x" + r.Execution.Root
 	}
 	args = []any{r.packed(s.opts.ExecutionTTL), r.ID, r.kept(), "{h" + r.ID, execution}
+	if len(r.Scopes) > 0 {
+		return keys, append(args, s.at(), r.scopes())
+	}
 	if s.opts.ScriptClock != nil {
 		args = append(args, s.at())
 	}
@@ -87,8 +91,10 @@ func (r Request) validate() error {
 	if err := r.Execution.Validate(); err != nil {
 		return err
 	}
-	if len(r.Scopes) > 0 || r.Limits.Rolling30 {
-		return fmt.Errorf("%w: sub-scopes and rolling months are not known to this store", admit.ErrInvalid)
+	for _, scope := range r.Scopes {
+		if err := checkID("sub-scope", scope.ID); err != nil {
+			return err
+		}
 	}
 	if err := r.ask().Validate(); err != nil {
 		return err
@@ -104,7 +110,8 @@ func (r Request) ask() admit.Ask {
 // packed is the script's first argument; its order is that of reserve.lua:
 // first what every call needs, then, at fixed places, what only some do.
 func (r Request) packed(ttl time.Duration) []byte {
-	l, w, e, x := r.Limits, r.Calendar.Windows, r.Estimate, r.Execution.ExecutionLimits
+	l, e, x := r.Limits, r.Estimate, r.Execution.ExecutionLimits
+	w := scriptWindows(r.Calendar, l.Rolling30)
 	steps := ladder.Steps(l.Day.Limit, l.Ladder)
 	// At the end of the day the labels turn: the month's only if it ends there too. Nothing later is within the skew.
 	nextMonth := w.Month
@@ -127,6 +134,16 @@ func (r Request) packed(ttl time.Duration) []byte {
 	return doubles(append(b, byte(r.Effect)|withSaving), int64(r.Saving.Nanos), r.Saving.InputTokens, r.Saving.OutputTokens)
 }
 
+// scriptWindows are the windows as the scripts know them: the last 30 days are
+// a month with today's label.
+func scriptWindows(c admit.Calendar, rolling bool) window.Calendar {
+	w := c.Windows
+	if rolling {
+		w.Month, w.MonthEnds, w.NextMonth = w.Day, w.DayEnds, w.NextDay
+	}
+	return w
+}
+
 // requestSize is the length of Request.packed, without a saving estimate.
 const requestSize = 16*8 + 3*4 + 6 + 2*4 + 6*8 + 1
 
@@ -145,10 +162,14 @@ func labels(b []byte, list ...int32) []byte {
 // which growth and extensions change, and what a repeat's answer is made from.
 func (r Request) kept() []byte {
 	e, root := r.Estimate, r.Execution.Root
-	b := make([]byte, 0, 4*8+16+1+len(root)+basisSize+len(r.Context))
+	b := make([]byte, 0, 4*8+16+2+len(root)+basisSize+len(r.Context))
 	b = doubles(b, int64(e.Nanos), e.InputTokens, e.OutputTokens, r.Lease.Microseconds())
 	b = append(b, r.Fingerprint[:]...)
 	b = append(append(b, byte(len(root))), root...)
+	b = append(b, byte(len(r.Scopes)))
+	for _, scope := range r.Scopes {
+		b = scopeName(b, scope.Kind, scope.ID)
+	}
 	figures, n := r.basis(), savingAt
 	figures[0] <<= 1
 	if r.Saving != nil {
@@ -204,7 +225,7 @@ func (f *figures) basis() basis {
 type decided struct {
 	at                        time.Time
 	requests, in, out, minute int64 // in the sliding minute; minute without external
-	day, month                window
+	day, month                dollars
 	running                   int64
 	rung, before              ladder.Rung
 	saving                    bool
@@ -212,8 +233,8 @@ type decided struct {
 	spent, calls, maxCost     int64 // of the execution
 }
 
-// window is a day or month: own includes this call.
-type window struct {
+// dollars are a day or month: own includes this call.
+type dollars struct {
 	label         int32
 	own, external int64
 }
@@ -224,7 +245,7 @@ func (f *figures) decided() decided {
 	d.at = time.UnixMicro(f.double()).UTC()
 	f.bytes(4 + 3*8) // the open second alone
 	d.requests, d.in, d.out, d.minute = int64(f.label()), f.double(), f.double(), f.double()
-	d.day, d.month = f.window(), f.window()
+	d.day, d.month = f.dollars(), f.dollars()
 	d.running = int64(f.label())
 	f.bytes(8 + 4)   // leases, expiring holds
 	told := f.byte() // packed as lua/state.lua says
@@ -234,8 +255,8 @@ func (f *figures) decided() decided {
 	return d
 }
 
-func (f *figures) window() window {
-	w := window{label: f.label(), own: f.double()}
+func (f *figures) dollars() dollars {
+	w := dollars{label: f.label(), own: f.double()}
 	f.bytes(8) // held
 	w.external = f.double()
 	return w
@@ -249,7 +270,7 @@ func (d decided) answer(b basis) admit.Answer {
 		e = b[savingAt:]
 	}
 	a := admit.Answer{ReservedAt: d.at, LeaseUntil: d.at.Add(time.Duration(b[0]) * time.Microsecond),
-		Day: d.day.label, Month: d.month.label, Saving: d.saving, Rung: d.rung, RungBefore: d.before,
+		Day: d.day.label, Month: d.day.label / 100, Saving: d.saving, Rung: d.rung, RungBefore: d.before,
 		Reserved: admit.Estimate{Nanos: money.Nano(e[0]), InputTokens: e[1], OutputTokens: e[2]},
 		DayUsed:  money.Nano(day - e[0]), DayCeiling: money.Nano(b[5])}
 	a.Remaining = admit.Remaining{
@@ -271,11 +292,33 @@ func orNone(n int64) int64 {
 }
 
 // refusal reads what reserve.lua and extend.lua pack after their verdict.
-func (f *figures) refusal() admit.Refusal {
+// scopes are those that the call brought.
+func (f *figures) refusal(scopes []ScopeLimit) admit.Refusal {
 	code, limit := f.byte(), f.byte()
-	r := admit.Refusal{At: f.time(), FreesAt: f.time(), Window: int32(f.int()), Used: f.int(), Asked: f.int(), Ceiling: f.int(), DayUsed: f.nano()}
+	r := admit.Refusal{At: f.time(), FreesAt: f.time(), Window: dayLabel(f.int()), Used: f.int(), Asked: f.int(), Ceiling: f.int(), DayUsed: f.nano()}
 	r.Code, r.Limit = refusalCode(code), refusalLimit(limit)
+	if n := f.byte(); n&^sharedScope > 0 && int(n&^sharedScope) <= len(scopes) {
+		scope := scopes[n&^sharedScope-1]
+		r.ScopeKind, r.ScopeID = scope.Kind, scope.ID
+		if n&sharedScope != 0 {
+			r.ScopeID = sharedID
+		}
+	}
 	return r
+}
+
+// sharedScope marks, beside a sub-scope's place in the request, that it is
+// the one that values beyond the bound share.
+const sharedScope = 128
+
+// dayLabel is a window of a refusal: a label already, or the number of a day
+// since 1970, which is below every label.
+func dayLabel(n int64) int32 {
+	const leastMonth = 197001
+	if n == 0 || n >= leastMonth {
+		return int32(n)
+	}
+	return window.DayOf(time.Unix(n*24*3600, 0), time.UTC)
 }
 
 func refusalCode(n byte) admit.Code {

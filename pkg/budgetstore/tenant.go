@@ -62,17 +62,22 @@ func (s *Store) tenant(ctx context.Context, t Tenant, verb string) (byte, *figur
 }
 
 // Budget reads a tenant's counters now; the calendar says which day and month.
-func (s *Store) Budget(ctx context.Context, t Tenant, c admit.Calendar) (Budget, error) {
-	w := c.Windows
-	arg := packed(nil, t.Epoch, int64(w.Day), w.DayEnds.UnixMicro(), int64(w.NextDay), int64(w.Month), w.MonthEnds.UnixMicro(), int64(w.NextMonth))
-	keys := []string{key(t, "s")}
-	_, f, err := s.run(ctx, "budget", s.scripts.budget, keys, arg, s.at())
+// rolling: the month is the last 30 days, and its label is the calendar's.
+func (s *Store) Budget(ctx context.Context, t Tenant, c admit.Calendar, rolling bool) (Budget, error) {
+	return s.budget(ctx, t.Epoch, key(t, "s"), c, rolling)
+}
+
+func (s *Store) budget(ctx context.Context, epoch int64, state string, c admit.Calendar, rolling bool) (Budget, error) {
+	w := scriptWindows(c, rolling)
+	arg := packed(nil, epoch, int64(w.Day), w.DayEnds.UnixMicro(), int64(w.NextDay), int64(w.Month), w.MonthEnds.UnixMicro(), int64(w.NextMonth))
+	_, f, err := s.run(ctx, "budget", s.scripts.budget, []string{state}, arg, s.at())
 	if err != nil {
 		return Budget{}, err
 	}
 	b := Budget{At: f.time(), Ready: f.int() == 1, JournalOffset: f.int(), Requests: f.int(), InputTokens: f.int(), OutputTokens: f.int()}
 	b.Minute = WindowUse{Own: f.nano(), External: f.nano()}
 	b.Day, b.Month = f.use(), f.use()
+	b.Month.Label = b.Day.Label / 100
 	b.Concurrency, b.Expiring = f.int(), f.int()
 	return b, f.err("budget")
 }

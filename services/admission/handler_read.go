@@ -82,7 +82,7 @@ func (s *Service) budget(ctx context.Context, c caller) (answer, error) {
 	defer cancel()
 	var b budgetstore.Budget
 	err = s.onTenant(ctx, t, func() (err error) {
-		b, err = s.counters.Budget(ctx, t, calendar)
+		b, err = s.counters.Budget(ctx, t, calendar, limitsOf(c.contract).Rolling30)
 		if err == nil && !b.Ready {
 			err = budgetstore.ErrNotReady
 		}

@@ -7,8 +7,7 @@ local barred = fence(KEYS[1], epoch, generation)
 if barred then return barred end
 local s, prefix = KEYS[1], sub(KEYS[1], 1, -2)
 call('DEL', s, prefix .. 'e', prefix .. 'o')
-call('HSET', s, '{', pack('<d', -epoch) .. rep('\0', HEAD_SIZE - 8), '{b', rep('\0', 128), '{c', pack('<d', offset) .. rep('\0', 288),
-  '{g', pack('<d', generation))
+call('HSET', s, '{', zero(-epoch), '{c', pack('<d', offset) .. rep('\0', COLD_SIZE - 8), '{g', pack('<d', generation))
 local t = load(s)
 local now = clock(ARGV[2], 0)
 local second = floor(now / 1000000)
@@ -17,12 +16,12 @@ for i = 3, #ARGV do
   local kind, window, nano, q, tin, tout = unpack_('<i8i8i8i8i8i8', ARGV[i])
   if kind == 0 then
     -- Only the minute is known: as late in it as it can have been, so that it counts until the last of it has left.
-    charge(t, s, math.min(window + 59, second), q, tin, tout, nano)
+    charge(t, math.min(window + 59, second), q, tin, tout, nano)
   elseif kind == 1 then
-    if slot(t, 13, 24, 28, window) then own(t, 13, 24, 28, window, nano, 0) end
-  elseif slot(t, 17, 32, 36, window) then
-    own(t, 17, 32, 36, window, nano, 0)
+    ownDay(t, window, nano, 0)
+  else
+    ownMonth(t, window, nano, 0, true)
   end
 end
-save(s, t)
+save(t)
 return '\0'

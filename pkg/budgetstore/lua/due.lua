@@ -8,7 +8,7 @@ if t[21] > 0 and now >= t[22] then
   local moved
   moved, t[22] = sweep(KEYS[1], KEYS[2], now)
   t[21], t[23] = t[21] - moved, t[23] + moved
-  save(KEYS[1], t)
+  save(t)
 end
 local list, most, cursor = {}, tonumber(ARGV[2]) * 2, '0'
 if t[23] == 0 then return list end

@@ -1,34 +1,60 @@
 -- external: takes cumulative totals of usage that never asked, newer versions only. KEYS s. ARGV epoch (i8), TTL of a new
--- execution (ms), then packed total and root for each. Reply: '\0' and how many were taken.
+-- execution (ms), test clock, then for each total: packed, root, and the sub-scope's name after '*' or '.' (the plan names
+-- it). Reply: '\0' and how many were taken.
 local t = load(KEYS[1])
 if not t then return '\10' end
 if t[1] ~= unpack_('<i8', ARGV[1]) then return '\12' end
-local prefix = sub(KEYS[1], 1, -2)
-local cold = { unpack_(COLD, call('HGET', KEYS[1], '{c')) }
-local taken = 0
+local prefix, now = sub(KEYS[1], 1, -2), clock(ARGV[3], t[4])
+local taken, touched = 0, {}
 
--- Whether version is news for label among the three (label, version) pairs from `at` on; if so, remembers it.
-local function news(at, label, version)
-  local oldest = at
-  for i = at, at + 4, 2 do
-    if cold[i] == label then
-      if version <= cold[i + 1] then return false end
-      cold[i + 1] = version
-      return true
-    end
-    if cold[i] < cold[oldest] then oldest = i end
-  end
-  if label < cold[oldest] then return false end
-  cold[oldest], cold[oldest + 1] = label, version
+-- Takes a calendar minute.
+local function minute(u, start, version, nano)
+  local c = cold(u)
+  local i = 8 + (start / 60 % 8) * 3
+  if start < c[i] or (start == c[i] and version <= c[i + 2]) then return false end
+  c[i], c[i + 1], c[i + 2] = start, nano, version
+  put(u, '{c', pack(COLD, unpack(c, 1, 31)))
+  if start + 120 > u[3] then u[3] = start + 120 end
   return true
 end
 
-local function minute(start, version, nano)
-  local i = 14 + (start / 60 % 8) * 3
-  if start < cold[i] or (start == cold[i] and version <= cold[i + 2]) then return false end
-  cold[i], cold[i + 1], cold[i + 2] = start, nano, version
-  if start + 120 > t[3] then t[3] = start + 120 end
+local function day(u, label, version, nano)
+  local n = number(label)
+  local own, external, old = dayAt(u, n)
+  if not own or version <= old then return false end
+  if label == u[13] then external, u[16] = u[16], nano end
+  putDay(u, n, own, nano, version)
+  if rolling(u[17]) and n >= number(u[17]) - 30 then u[20] = bounded(u[20] + nano - external) end
   return true
+end
+
+-- Takes a calendar month. The versions of three are kept.
+local function month(u, label, version, nano)
+  local c, at = cold(u), nil
+  for i = 2, 6, 2 do
+    if c[i] == label then at = i end
+  end
+  if at and version <= c[at + 1] then return false end
+  if not at then
+    at = 2
+    for i = 4, 6, 2 do
+      if c[i] < c[at] then at = i end
+    end
+    if label < c[at] then return false end
+  end
+  c[at], c[at + 1] = label, version
+  put(u, '{c', pack(COLD, unpack(c, 1, 31)))
+  if label == u[17] then
+    u[20] = nano
+    return true
+  end
+  local b = months(u)
+  local i = place(b, label)
+  if i then
+    b[i + 3] = nano
+    putMonths(u)
+  end
+  return i ~= nil
 end
 
 local function total(root, version, nano)
@@ -40,22 +66,34 @@ local function total(root, version, nano)
   return true
 end
 
-for i = 3, #ARGV, 2 do
-  local scope, label, version, nano = unpack_('<i8i8i8i8', ARGV[i])
-  local new
-  if scope == 0 then
-    new = minute(label, version, nano)
-  elseif scope == 3 then
+-- The state that a total belongs to: the tenant's, or that of a sub-scope, which is read once. What shares "~" is left out: its
+-- version cannot be compared.
+local function state(ref)
+  if ref == '' then return t end
+  if not touched[ref] then
+    local u, name = scope(prefix, t[1], sub(ref, 2), sub(ref, 1, 1) == '*', now)
+    touched[ref] = name == sub(ref, 2) and u or false
+  end
+  return touched[ref]
+end
+
+for i = 4, #ARGV, 3 do
+  local kind, label, version, nano = unpack_('<i8i8i8i8', ARGV[i])
+  local u, new = state(ARGV[i + 2]), false
+  if u and kind == 0 then
+    new = minute(u, label, version, nano)
+  elseif u and kind == 1 then
+    new = day(u, label, version, nano)
+  elseif u and kind == 2 then
+    new = month(u, label, version, nano)
+  elseif kind == 3 then
     new = total(ARGV[i + 1], version, nano)
-  else
-    local a, b, c, at = 13, 24, 28, 2
-    if scope == 2 then a, b, c, at = 17, 32, 36, 8 end
-    local s = news(at, label, version) and slot(t, a, b, c, label)
-    if s then t[s + 3] = nano end
-    new = s
   end
   if new then taken = taken + 1 end
+  if new and u ~= t then u.turned, u.taken = true, true end
 end
-save(KEYS[1], t)
-call('HSET', KEYS[1], '{c', pack(COLD, unpack(cold, 1, 37)))
+for _, u in pairs(touched) do
+  if u and u.taken then saveScope(u, now) end
+end
+save(t)
 return pack('<Bi8', 0, taken)

@@ -11,5 +11,5 @@ if ARGV[3] == 'keep' then nano, tin, tout = h.nano, h.tin, h.tout end
 local now = clock(ARGV[5], 0)
 local until_ = floor(now / 1000000) + tonumber(ARGV[4])
 finish(t, prefix, ARGV[2], h, nano, tin, tout, hash, until_, now)
-save(KEYS[1], t)
+save(t)
 return pack('<Bi8i8i8', 0, h.nano, h.tin, h.tout)

@@ -22,9 +22,9 @@ for i = 1, #pending, 2 do
     local root = sub(kept, ROOT_AT + 1, ROOT_AT + unpack_('<B', kept, ROOT_AT))
     if t[21] == 0 or ends < t[22] then t[22] = ends end
     t[21] = t[21] + 1
-    if slot(t, 13, 24, 28, day) then own(t, 13, 24, 28, day, nano, nano) end
-    if slot(t, 17, 32, 36, month) then own(t, 17, 32, 36, month, nano, nano) end
-    charge(t, s, floor(at / 1000000), 1, tin, tout, nano)
+    if day > t[13] then turn(t, day, floor(day / 100)) end
+    own(t, day, nano, nano, true)
+    charge(t, floor(at / 1000000), 1, tin, tout, nano)
     if root ~= '' then
       local old = execution(prefix, root)
       local x = old or unknown()
@@ -42,5 +42,5 @@ for i = 1, #pending, 2 do
     merged = merged + 1
   end
 end
-save(s, t)
+save(t)
 return pack('<Bi8', 0, merged)

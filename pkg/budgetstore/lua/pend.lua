@@ -37,12 +37,11 @@ if made then
   local h = find(t, prefix, id)
   if h and h.at == at and h.open then
     local gn, gi, go = math.max(nano - h.nano, 0), math.max(tin - h.tin, 0), math.max(tout - h.tout, 0)
-    own(t, 13, 24, 28, h.day, gn, gn)
-    own(t, 17, 32, 36, h.month, gn, gn)
-    charge(t, s, floor(h.at / 1000000), 0, gi, go, gn)
+    own(t, h.day, gn, gn)
+    charge(t, floor(h.at / 1000000), 0, gi, go, gn)
     spend(prefix, h.root, gn, gn, 0)
     call('HSET', s, id, pack('<dddd', h.nano + gn, h.tin + gi, h.tout + go, math.max(h.ends, ends)) .. sub(h.kept, 33))
-    save(s, t)
+    save(t)
   end
 end
 return pack('<Bi8i8i8i8', 0, ends, nano, tin, tout)

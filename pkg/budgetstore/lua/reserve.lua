@@ -1,13 +1,13 @@
 -- reserve: decides on one reservation. KEYS s. ARGV packed request, id, what the hold keeps of the request (see
--- holds.lua), "{h" and the id, the execution's field ("{x" and its root, or "{" without one), test clock (none in
--- production). Reply: field "{" as the call left it, or a verdict byte and its figures (see reserve.go).
+-- holds.lua), "{h" and the id, the execution's field ("{x" and its root, or "{" without one); only where they are needed
+-- test clock ('' in production) and sub-scopes (see scoped.lua). Reply: field "{" as the call left it, or a verdict byte and its figures (see reserve.go).
 --
 -- The usual call is TIME, one read and one write. What it costs is calls of Redis (about as much as all else together),
 -- then bytes of Lua strings, because Redis' Lua hashes each byte of every string it makes, and closures. So nothing is
 -- concatenated, one packed string is at once state, hold and reply, and what only some calls need is made, read or
 -- unpacked where they need it. A line "--#name" stands for the file of that name.
 local call, unpack_, pack = redis.call, struct.unpack, struct.pack
-local key, arg, id, hfield, xfield, at = KEYS[1], ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6]
+local key, arg, id, hfield, xfield, at, scoped = KEYS[1], ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local epoch, caller, turns, lease, nano, tin, tout, lq, li, lo, lc, nc, dc, mc, s1, depth, label, mlabel, lx, hash =
   unpack_('<ddddddddddddddddI4I4I4c2', arg)
 local v = call('HMGET', key, '{', id, xfield, '{f')
@@ -17,8 +17,8 @@ local e, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw, dh, dx, ma, mw, 
   unpack_('<dddI4dddI4dddI4dddI4dddI4dI4B', S)
 if e ~= epoch then return e == -epoch and '\11' or '\12' end
 if expiring >= 65536 then return '\14' end
-local now
-if at then now = tonumber(at) else
+local now = at and tonumber(at)
+if not now then
   local t = call('TIME')
   now = t[1] * 1000000 + t[2]
 end
@@ -40,8 +40,9 @@ if F then
   local from = string.find(F, hash, 1, true)
   while from do
     if from % 2 == 1 then
-      local D, i = call('HGET', key, '{d'), from * 4 - 3
-      if string.sub(D, i, i + 3) == string.sub(arg, 143, 146) and unpack_('<I4', D, i + 4) * 1000000 > now then return '\4' end
+      local D, i = call('HGET', key, '{d'), (from - 1) / 2 * 7 + 1
+      local left = (unpack_('<I3', D, i + 4) - (now - now % 1000000) / 1000000) % 16777216
+      if string.sub(D, i, i + 3) == string.sub(arg, 143, 146) and left > 0 and left < 8388608 then return '\4' end
     end
     from = string.find(F, hash, from + 1, true)
   end
@@ -51,18 +52,14 @@ if skew > 2000000 or skew < -2000000 then return '\13' end
 
 -- Windows by the store's clock.
 if now >= turns then label, mlabel = unpack_('<I4I4', arg, 147) end
-local back
 if label ~= da or mlabel ~= ma then
---#slot
-  local t = { da, dw, dh, dx, ma, mw, mh, mx, unpack_('<dddddddddddddddd', call('HGET', key, '{b')) }
-  local i, j = slot(t, 1, 9, 13, label), slot(t, 5, 17, 21, mlabel)
-  if not i or not j then return '\13' end
-  for n = 0, 3 do
-    t[1 + n], t[i + n] = t[i + n], t[1 + n]
-    t[5 + n], t[j + n] = t[j + n], t[5 + n]
-  end
-  dw, dh, dx, mw, mh, mx = t[2], t[3], t[4], t[6], t[7], t[8]
-  back = pack('<dddddddddddddddd', unpack(t, 9, 24))
+--#state
+--#days
+  local t = parse(key, S)
+  if not turn(t, label, mlabel) then return '\13' end
+  save(t)
+  da, dw, dh, dx, ma, mw, mh, mx = unpack(t, 13, 20)
+  S = call('HGET', key, '{')
 end
 local us, was = now % 1000000, last % 1000000
 local ring
@@ -101,22 +98,36 @@ if xfield ~= '{' then
   if flags % 2 == 0 then xcost, xdepth, xcalls = unpack_('<ddd', arg, 155) end
 end
 
+-- Sub-scopes: what is used of theirs, the first of their ceilings that can never be met, and the first that is not met now.
+local scopes, never, full
+if scoped then
+--#state
+--#days
+--#roll
+--#charge
+--#minutes
+--#scopes
+--#scoped
+end
+
 -- Limits, the one that must not be retried first. admit.Decide states the same order.
 local spent = xown + xext
 local q, ti, to = sq + 1, si + tin, so + tout
-local code, limit, window, used, asked, ceiling
+local code, limit, window, used, asked, ceiling, by
 if flags % 4 > 1 then code, limit, window, used, asked, ceiling = 6, 11, 0, 0, 0, 0
 elseif nano > mc then code, limit, window, used, asked, ceiling = 3, 7, mlabel, 0, nano, mc
 elseif nano > dc then code, limit, window, used, asked, ceiling = 3, 6, label, 0, nano, dc
 elseif nano > nc then code, limit, window, used, asked, ceiling = 3, 5, 0, 0, nano, nc
 elseif tin > li then code, limit, window, used, asked, ceiling = 3, 2, 0, 0, tin, li
 elseif tout > lo then code, limit, window, used, asked, ceiling = 3, 3, 0, 0, tout, lo
+elseif never then by, code, limit, window, used, asked, ceiling = never, 3, unpack(never)
 elseif depth > xdepth then code, limit, window, used, asked, ceiling = 5, 9, 0, depth, 0, xdepth
 elseif spent + nano > xcost or xown + nano > 9007199254740991 then code, limit, window, used, asked, ceiling = 4, 8, 0, spent, nano, xcost
 elseif xc + 1 > xcalls then code, limit, window, used, asked, ceiling = 4, 10, 0, xc, 1, xcalls
 elseif mused + nano > mc or mw + nano > 9007199254740991 then code, limit, window, used, asked, ceiling = 2, 7, mlabel, mused, nano, mc
 elseif dused + nano > dc or dw + nano > 9007199254740991 then code, limit, window, used, asked, ceiling = 2, 6, label, dused, nano, dc
 elseif nused + nano > nc then code, limit, window, used, asked, ceiling = 2, 5, 0, nused, nano, nc
+elseif full then by, code, limit, window, used, asked, ceiling = full, 2, unpack(full)
 elseif barred then code, limit, window, used, asked, ceiling = barred, 11, 0, 0, 0, 0
 elseif q > lq then code, limit, window, used, asked, ceiling = 1, 1, 0, sq, 1, lq
 elseif ti > li then code, limit, window, used, asked, ceiling = 1, 2, 0, si, tin, li
@@ -140,25 +151,23 @@ if opens and not code then
 end
 
 if code then
-  -- When the same would fit by time alone: when a lease may end, or the second in which enough has left the window.
-  local frees = 0
+  -- When the same would fit by time alone: when a lease may end, the second in which enough has left the window, or the day
+  -- with which enough leaves the last 30.
+  local need, free = used + asked - ceiling, 0
   if limit == 4 then
-    frees = first
+    free = first
   elseif limit ~= 12 and code == 1 or (code == 2 and limit == 5) then
-    local which, need = limit == 5 and 5 or limit + 1, used + asked - ceiling
+--#frees
+    local second, open, extends_ = (now - us) / 1000000, (last - was) / 1000000, outside > 0 and extends
     local bytes = ring or call('HGET', key, '{r') or ''
-    local second, open = (now - us) / 1000000, (last - was) / 1000000
-    for i = 1, #bytes, 32 do
-      local s = unpack_('<I4', bytes, i)
-      if s >= second - 60 and s < open then need = need - (select(which, unpack_('<I4I4ddd', bytes, i))) end
-      if need <= 0 then
-        frees = (s + 61) * 1000000
-        break
-      end
-    end
-    if frees == 0 then frees = (limit == 5 and outside > 0 and extends or open + 61) * 1000000 end
+    if by then bytes, open, extends_ = by.state.fields['{r'] or '', second, now < by.state[3] * 1000000 and by.state[3] end
+    free = (frees(bytes, limit == 5 and 5 or limit + 1, need, second, open) or (limit == 5 and extends_ or open + 61)) * 1000000
+  elseif code == 2 and limit == 7 and mlabel > 9999999 then
+--#state
+--#days
+    window = leaves(by and by.state or parse(key, S), need)
   end
-  return pack('<BBBi8i8i8i8i8i8i8', 2, code, limit, now, frees, window, used, asked, ceiling, dused)
+  return pack('<BBBi8i8i8i8i8i8i8B', 2, code, limit, now, free, window, used, asked, ceiling, dused, by and by.index or 0)
 end
 
 -- Everything fits: charge it.
@@ -175,6 +184,7 @@ if xfield ~= '{' then
 end
 local kept = ARGV[3]
 if saving then kept = pack('<ddd', nano, tin, tout) .. string.sub(kept, 25) end
+if scopes then kept = scopes(kept) end
 local head = pack('<dddI4dddI4dddI4dddI4dddI4dI4Bdddd', e, extends, now, oq + 1, oi + tin, oo + tout, on + nano, q, ti, to, sn + nano,
   label, dw + nano, dh + nano, dx, mlabel, mw + nano, mh + nano, mx, running + 1, first, expiring, rung + told % 8 * 8 + (saving and 64 or 0), outside, xown + xext, xc, xcost)
 if x and ring then
@@ -186,5 +196,4 @@ elseif ring then
 else
   call('HSET', key, '{', head, id, kept, hfield, head)
 end
-if back then call('HSET', key, '{b', back) end
 return head

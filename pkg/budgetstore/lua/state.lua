@@ -1,37 +1,38 @@
--- State of one tenant, shared by all scripts but reserve, which inlines what it needs: layout, clock, load and save.
+-- State of one tenant, or of one of its sub-scopes, shared by all scripts but reserve, which inlines what it needs: layout,
+-- clock, load and save.
 --
--- Key s is a hash. Its numbers are little-endian doubles that hold whole numbers below 2^53, and integers of 4 bytes for
--- requests, labels and holds:
---   field "{"   what a reservation reads and writes
+-- Key s is a hash, and so is the key of a sub-scope, which has only what is marked +. Numbers are little-endian: doubles
+-- that hold whole numbers below 2^53, and integers where their bytes are given.
+--   field "{" + what a reservation reads and writes
 --     1 epoch, negative while  2 (not stored) is 0: not ready  3 external minutes count until (s)
 --     4 last decision (µs)
---     5-8   requests, input, output, nano-dollars of the open second, floor(last / 1e6)
+--     5-8   requests (4 bytes), input, output, nano-dollars of the open second, floor(last / 1e6)
 --     9-12  the same over the window: the open second and the 60 before it
---     13-16 day A: label, own, held, external      17-20 month A
---     21 open holds  22 no lease of theirs ends before (µs)  23 holds in e
+--     13-16 day A: label (4 bytes), own, held, external      17-20 month A; its label is a day's if it is the last 30 days
+--     21 open holds (4 bytes)  22 no lease of theirs ends before (µs)  23 holds in e (4 bytes)
 --     and what else the last reservation was told: a byte (rung, 8 x the rung that the one before was told,
---     64 if the saving estimate was reserved), external dollars of the minute, its execution's
---     dollars, calls and dollar limit (2^53 - 1: none)
---   field "{b"  24-27 day B   28-31 day C   32-35 month B   36-39 month C
---   field "{c"  1 next journal offset
---     2-7 day label, version (x3)    8-13 month label, version (x3)
---     14-37 external minutes: start (s), nano-dollars, version (x8)
---   field "{r"  the seconds of the window before the open one in which something was reserved, oldest first, each 32 bytes:
---               second, requests (4 bytes each), input, output, nano-dollars (doubles)
+--     64 if the saving estimate was reserved), external dollars of the minute, its execution's dollars, calls and dollar
+--     limit (2^53 - 1: none)
+--   field "{b" + months B and C, see days.lua
+--   field "{k" + days, see days.lua
+--   field "{c" + 1 next journal offset  2-7 month label (4 bytes), version of its external total (x3)
+--     8-31 external minutes: start (s, 4 bytes), nano-dollars, version (x8)
+--   field "{r" + the ring, see roll.lua
 --   field "{f"  ids that ended lately, 2 bytes of each one's hash: most reservations need to read no more of them
---   field "{d"  the other 4 bytes of each hash, and 4 for the second until which it is remembered
+--   field "{d"  the other 4 bytes of each hash, and 3 for the second until which it is remembered
+--   field "{g"  see fence.lua
 --   field "{o"  see opened.lua
 --   field "{x<root>" an execution, see executions.lua
 --   field <id> and "{h<id>" an open hold, see holds.lua; no id has a brace
 -- A is the window that reserve used last. own includes held.
--- Key e is a hash of the holds that are expiring, by id.
+-- Key e is a hash of the holds that are expiring, by id. Sub-scopes' keys: see scopes.lua.
 -- One hash, because a call of Redis costs a script more than anything else: a reservation reads and writes it once. Leases
 -- are found by field 22, see sweep.
 local MAX = 9007199254740991
 local HEAD = '<dddI4dddI4dddI4dddI4dddI4dI4'
 local HEAD_SIZE = 185
-local BACK = '<dddddddddddddddd'
-local COLD = '<ddddddddddddddddddddddddddddddddddddd'
+local COLD = '<dI4dI4dI4dI4ddI4ddI4ddI4ddI4ddI4ddI4ddI4dd'
+local COLD_SIZE = 204
 local floor, sub, rep, call = math.floor, string.sub, string.rep, redis.call
 local pack, unpack_ = struct.pack, struct.unpack
 
@@ -46,28 +47,43 @@ local function clock(at, last)
   return now
 end
 
--- Reads fields 1 to 39; nil if the tenant has no state.
-local function load(key)
-  local f = call('HMGET', key, '{', '{b')
-  if not f[1] then return nil end
-  local epoch = unpack_('<d', f[1])
-  local t = { math.abs(epoch), epoch > 0 and 1 or 0, select(2, unpack_(HEAD, f[1])) }
-  t.told = sub(f[1], 153)
-  t[24], t[25], t[26], t[27], t[28], t[29], t[30], t[31], t[32], t[33], t[34], t[35], t[36], t[37], t[38], t[39] =
-    unpack_(BACK, f[2])
+-- Fields 1 to 23 of the state whose field "{" is S. Other fields are read when they are asked for, and written by save.
+local function parse(key, S)
+  local epoch = unpack_('<d', S)
+  local t = { math.abs(epoch), epoch > 0 and 1 or 0, select(2, unpack_(HEAD, S)) }
+  t.key, t.told, t.fields, t.changed = key, sub(S, 153), {}, {}
   return t
 end
 
--- Writes them back, and the ring if a script changed it.
-local function save(key, t)
-  call('HSET', key, '{', pack(HEAD, t[2] == 1 and t[1] or -t[1], unpack(t, 3, 23)) .. t.told, '{b', pack(BACK, unpack(t, 24, 39)))
-  if t.ring then call('HSET', key, '{r', t.ring) end
+-- nil if there is no such state.
+local function load(key)
+  local S = call('HGET', key, '{')
+  return S and parse(key, S)
 end
 
--- The ring, read once.
-local function ringOf(t, s)
-  if not t.ring then t.ring = call('HGET', s, '{r') or '' end
-  return t.ring
+-- A state in which nothing happened yet.
+local function zero(epoch) return pack('<d', epoch) .. rep('\0', HEAD_SIZE - 8) end
+
+local function get(t, field)
+  if not t.fields[field] then t.fields[field] = call('HGET', t.key, field) or '' end
+  return t.fields[field]
+end
+
+local function put(t, field, bytes) t.fields[field], t.changed[field] = bytes, true end
+
+-- Writes field "{" and whatever was put. HSET takes them all at once.
+local function save(t)
+  local list = { '{', pack(HEAD, t[2] == 1 and t[1] or -t[1], unpack(t, 3, 23)) .. t.told }
+  for field in pairs(t.changed) do
+    list[#list + 1], list[#list + 2] = field, t.fields[field]
+  end
+  call('HSET', t.key, unpack(list))
+end
+
+-- Field "{c" as numbers; all 0 where there is none yet.
+local function cold(t)
+  local bytes = get(t, '{c')
+  return { unpack_(COLD, bytes == '' and rep('\0', COLD_SIZE) or bytes) }
 end
 
 local function bounded(n)

@@ -6,7 +6,7 @@ if ARGV[2] == 'create' then
   if S and current(S, epoch) then return '\1' end
   if S and math.abs(unpack_('<d', S)) > epoch then return '\12' end
   if S then call('DEL', KEYS[1], sub(KEYS[1], 1, -2) .. 'e', sub(KEYS[1], 1, -2) .. 'o') end
-  call('HSET', KEYS[1], '{', pack('<d', -epoch) .. rep('\0', HEAD_SIZE - 8), '{b', rep('\0', 128), '{c', rep('\0', 296))
+  call('HSET', KEYS[1], '{', zero(-epoch), '{c', rep('\0', COLD_SIZE))
   return '\0'
 end
 if not S then return '\10' end

@@ -1,0 +1,123 @@
+package budgetstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/window"
+)
+
+// ScopeRef names a sub-scope where its ceilings do not matter.
+type ScopeRef struct {
+	window.Scope
+	// Star: the plan has it by its "*", so it counts among the bounded ones.
+	Star bool
+}
+
+// sharedID is the sub-scope that values of "*" beyond the bound share. No id
+// is written like that.
+const sharedID = "~"
+
+// scopeName appends a sub-scope as the scripts name it: length byte, a letter
+// for the kind, id.
+func scopeName(b []byte, kind window.ScopeKind, id string) []byte {
+	b = append(b, byte(1+len(id)), kindLetter(kind))
+	return append(b, id...)
+}
+
+func kindLetter(kind window.ScopeKind) byte {
+	switch kind {
+	case window.CostCenter:
+		return 'c'
+	case window.Agent:
+		return 'a'
+	default:
+		return 'k'
+	}
+}
+
+func scopeOf(name string) window.Scope {
+	if name == "" {
+		return window.Scope{}
+	}
+	for _, kind := range window.ScopeKinds() {
+		if kindLetter(kind) == name[0] {
+			return window.Scope{Kind: kind, ID: name[1:]}
+		}
+	}
+	return window.Scope{}
+}
+
+// ref is the sub-scope as journal.lua and external.lua take it; "" for none.
+func (r ScopeRef) ref() (string, error) {
+	if r.Scope == (window.Scope{}) {
+		return "", nil
+	}
+	if !r.Kind.Known() {
+		return "", fmt.Errorf("%w: sub-scope of kind %q", admit.ErrInvalid, r.Kind)
+	}
+	if err := checkID("sub-scope", r.ID); err != nil {
+		return "", err
+	}
+	mark := "."
+	if r.Star {
+		mark = "*"
+	}
+	return mark + string(rune(kindLetter(r.Kind))) + r.ID, nil
+}
+
+func scopeRefs(list []ScopeRef) ([]byte, error) {
+	var b []byte
+	for _, r := range list {
+		ref, err := r.ref()
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(b, byte(len(ref))), ref...)
+	}
+	return b, nil
+}
+
+// scopes are reserve.lua's last argument.
+func (r Request) scopes() []byte {
+	var b []byte
+	for _, scope := range r.Scopes {
+		b = doubles(b, int64(scope.Minute.Cap), int64(scope.Day.Cap), int64(scope.Month.Cap))
+		star := byte(0)
+		if scope.Star {
+			star = 1
+		}
+		b = scopeName(append(b, star), scope.Kind, scope.ID)
+	}
+	return b
+}
+
+// scopeNames reads the sub-scopes that a hold counts in.
+func (f *figures) scopeNames() []window.Scope {
+	n := int(f.byte())
+	if n > admit.MaxScopes {
+		f.short = true
+		return nil
+	}
+	var list []window.Scope
+	for range n {
+		list = append(list, scopeOf(string(f.bytes(int(f.byte())))))
+	}
+	return list
+}
+
+// ScopeBudget reads the counters of a sub-scope as Budget does the tenant's;
+// all zero where nothing has counted in it. Of its figures only the windows of
+// dollars, the requests and the tokens mean anything.
+func (s *Store) ScopeBudget(ctx context.Context, t Tenant, scope window.Scope, c admit.Calendar, rolling bool) (Budget, error) {
+	if _, err := (ScopeRef{Scope: scope}).ref(); err != nil {
+		return Budget{}, err
+	}
+	b, err := s.budget(ctx, t.Epoch, key(t, "c:"+string(rune(kindLetter(scope.Kind)))+":"+scope.ID), c, rolling)
+	if errors.Is(err, ErrLost) || errors.Is(err, ErrEpoch) {
+		return Budget{}, nil
+	}
+	return b, err
+}
