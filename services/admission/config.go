@@ -44,6 +44,9 @@ type Config struct {
 	ReapInterval time.Duration
 	// TokenTTL is the life of an execution token.
 	TokenTTL time.Duration
+	// SampleAdmits: one of so many admissions is published on admission.decisions.v1; 0 = none. Refusals and rung changes
+	// always are.
+	SampleAdmits int64
 	// Retention is how long the end of a reservation is remembered in Postgres; after it, its id may be used again.
 	Retention time.Duration
 }
@@ -73,6 +76,7 @@ func LoadConfig(args []string, lookup func(string) (string, bool), out, errOut i
 	deadline := s.Duration("deadline", time.Second, "what a request may wait for a store, before 503")
 	reap := s.Duration("reap-interval", time.Second, "how often to look for leases that ran out")
 	ttl := s.Duration("token-ttl", time.Hour, "life of an execution token")
+	sample := s.Int("sample-admits", 100, "publish one of so many admissions on admission.decisions.v1; 0: none")
 	retention := s.Duration("reservation-retention", 90*24*time.Hour, "how long the end of a reservation is remembered")
 	s.Require("kafka", "redis", "postgres", "http")
 	s.Check(func() (err error) { cfg.Kafka, err = bus.ParseAddress(*kafka); return err })
@@ -94,12 +98,19 @@ func LoadConfig(args []string, lookup func(string) (string, bool), out, errOut i
 		}
 		return nil
 	})
+	s.Check(func() error {
+		if *sample < 0 {
+			return errors.New("-sample-admits is not negative")
+		}
+		return nil
+	})
 	if code, run = s.Load(args, out, errOut); !run {
 		return Config{}, code, false
 	}
 	cfg.Redis, cfg.Postgres, cfg.HTTP, cfg.LogLevel, cfg.LogFormat = *redis, *postgres, *http, *level, *format
 	cfg.JWKSURL, cfg.JWT = *jwks, identity.JWTConfig{Issuer: *issuer, Audience: *audience, TenantClaim: *claim}
 	cfg.MaxLease, cfg.Deadline, cfg.ReapInterval, cfg.TokenTTL, cfg.Retention = *lease, *deadline, *reap, *ttl, *retention
+	cfg.SampleAdmits = int64(*sample)
 	return cfg, 0, true
 }
 

@@ -20,7 +20,6 @@ func (s *Service) extend(ctx context.Context, c caller, id string, req extendReq
 	}
 
 	// load
-	epoch, recovering := s.epochs.recovering(s.deps.Now()) // before any row: see keepHold
 	subj, row, err := s.find(ctx, c.tenant, id, req.Receipt)
 	if p := s.killed(c.tenant, subj.call.Provider, subj.call.Model); p != nil && (err == nil && row == nil || isOutage(err)) {
 		return answer{status: http.StatusOK, body: extendAnswer{ReservationID: id, State: stateOpen, Stop: true, Reason: string(p.Code), Detail: p.Detail}}, nil
@@ -30,9 +29,6 @@ func (s *Service) extend(ctx context.Context, c caller, id string, req extendReq
 	}
 	if row != nil {
 		return answer{}, conflict(*row, howEnded(*row))
-	}
-	if recovering {
-		return s.keepHold(ctx, c, epoch, req, subj)
 	}
 	request, p := s.growth(c, req, subj)
 	if p != nil {

@@ -71,7 +71,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, errors.Join(err, s.close(ctx))
 	}
 	s.followCatalogs()
-	s.decisions = newDecisions(s.metrics, deps.Log, s.producer.Produce)
+	s.decisions = newDecisions(s.metrics, deps.Log, cfg.SampleAdmits, s.producer.Produce)
 	var err error
 	if s.jwt, err = s.newJWT(); err == nil {
 		s.journal, err = s.newJournalReader()
