@@ -3,6 +3,7 @@ package budgetaggregator
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/weir-project/weir/pkg/bus"
@@ -31,10 +32,15 @@ type written struct{ version, generation int64 }
 // repair reads what is new in the own output and publishes again each total whose newest record is a dead owner's: older
 // than ours. Only readAlong's goroutine calls it.
 func (a *aggregator) repair(ctx context.Context, b *book) error {
-	newest := map[key]written{}
+	newest, bases := map[key]written{}, map[string]int64{}
 	err := a.reader.ReadPartition(ctx, topics.BudgetWindows, b.partition, b.readTo, -1, func(rec bus.Record) error {
+		delete(bases, string(rec.Key))
 		if rec.Value != nil {
-			if k, t, m, err := decode(rec.Value); err == nil { // what is no total makes the next restore fold again
+			switch k, t, m, err := decode(rec.Value); {
+			case err != nil: // what is no total makes the next restore fold again
+			case m.GetBaseEpoch() != 0:
+				bases[string(rec.Key)] = m.GetBaseEpoch()
+			default:
 				newest[k] = written{t.Version, m.GetGeneration()}
 			}
 		}
@@ -46,6 +52,11 @@ func (a *aggregator) repair(ctx context.Context, b *book) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	maps.Copy(b.bases, bases)
+	b.sweepDue = b.sweepDue || len(bases) > 0
+	if err := a.sweep(ctx, b); err != nil { // a dead owner's late base
+		return fmt.Errorf("repair: %w", err)
+	}
 	overwritten := 0
 	for k, w := range newest {
 		if w.generation < b.generation && w.version < b.totals[k].Version {

@@ -33,6 +33,14 @@ type book struct {
 	// dirty are the totals that are not known to be the newest record of their key. It outlives a failed publication.
 	dirty  map[key]struct{}
 	filter *journal.Filter
+	// highest is the highest version of any total.
+	highest int64
+	// ended is the last epoch whose base is in the output to its end, and bases the record keys of all bases that are there,
+	// by epoch: at most a total's worth of keys each, of two epochs.
+	ended int64
+	bases map[string]int64
+	// sweepDue: there may be bases of epochs before ended.
+	sweepDue bool
 	// readTo is up to where the own output was read along.
 	readTo int64
 	room   *room
@@ -45,7 +53,7 @@ type room struct {
 }
 
 func newBook(partition int32, r *room) *book {
-	return &book{partition: partition, totals: map[key]window.Total{}, dirty: map[key]struct{}{}, filter: journal.NewFilter(filterIDs, filterAge), room: r}
+	return &book{partition: partition, totals: map[key]window.Total{}, dirty: map[key]struct{}{}, bases: map[string]int64{}, filter: journal.NewFilter(filterIDs, filterAge), room: r}
 }
 
 // set keeps a total, unless it is a new one beyond the bound.
@@ -57,12 +65,14 @@ func (b *book) set(k key, t window.Total) error {
 		}
 	}
 	b.totals[k] = t
+	b.highest = max(b.highest, t.Version)
 	return nil
 }
 
-// drop forgets everything, and gives its room back.
+// drop forgets all totals, and gives their room back.
 func (b *book) drop() {
 	b.room.used.Add(-int64(len(b.totals)))
+	b.highest = 0
 	clear(b.totals)
 	clear(b.dirty)
 }
@@ -87,20 +97,35 @@ func (b *book) fold(e ledger.Entry, offset int64) error {
 	return nil
 }
 
-// take folds one journal record, unless it repeats the id of an earlier one. duplicate says that it did.
-func (b *book) take(r bus.Record) (duplicate bool, err error) {
+// taken is what a journal record was besides an entry that is folded.
+type taken struct {
+	// duplicate: it repeats the id of an earlier one, and was passed over.
+	duplicate bool
+	// raised is set for the marker that begins an epoch.
+	raised *raised
+}
+
+// take folds one journal record, unless it repeats the id of an earlier one, or is a marker.
+func (b *book) take(r bus.Record) (taken, error) {
 	e, err := ledgercodec.Unmarshal(r.Value)
 	if err != nil {
-		return false, fmt.Errorf("journal %d/%d: %w", r.Partition, r.Offset, err)
+		return taken{}, fmt.Errorf("journal %d/%d: %w", r.Partition, r.Offset, err)
+	}
+	home := e.At.Partition // of a marker, which is about a partition
+	if !e.IsMarker() {
+		home = bus.PartitionFor([]byte(e.TenantID), r.Topic.Partitions())
 	}
 	// Elsewhere its total would be restored by another owner than the one who folds it.
-	if home := bus.PartitionFor([]byte(e.TenantID), r.Topic.Partitions()); home != r.Partition {
-		return false, fmt.Errorf("journal %d/%d: entry %s of tenant %s belongs to partition %d", r.Partition, r.Offset, e.ID, e.TenantID, home)
+	if home != r.Partition {
+		return taken{}, fmt.Errorf("journal %d/%d: entry %s of tenant %q belongs to partition %d", r.Partition, r.Offset, e.ID, e.TenantID, home)
 	}
-	if b.filter.Seen(e.ID, r.Offset, r.Timestamp) {
-		return true, nil
+	switch {
+	case b.filter.Seen(e.ID, r.Offset, r.Timestamp):
+		return taken{duplicate: true}, nil
+	case e.IsMarker():
+		return taken{raised: raisedBy(e, r.Offset)}, nil
 	}
-	return false, b.fold(e, r.Offset)
+	return taken{}, b.fold(e, r.Offset)
 }
 
 // maxPublish bounds one publication; only a restore has more to say than one batch changes.

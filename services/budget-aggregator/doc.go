@@ -12,6 +12,9 @@
 //   - An output partition has the number of its input partition, and its owner restores from it. What a dead owner
 //     overwrote is written again; where compaction may have taken the newer record, the partition is folded again from
 //     the start of the journal.
+//   - At a marker that raises an epoch the totals as of the marker are published under keys of their own, then the end of
+//     this base, before anything behind the marker is folded: the base too is a pure function of the journal. Whoever reads
+//     totals of now passes records with a base_epoch over. Bases of earlier epochs are removed.
 //   - The sink writes a row at least once and the table keeps the highest version of a key.
 //
 // Bounds: Config.MaxWindows totals in memory (about 400 bytes each); at the bound the partition stops with an error, and

@@ -31,7 +31,7 @@ type owned struct {
 	done chan struct{}
 }
 
-// handle folds a batch and publishes what it changed, in one publication.
+// handle folds a batch and publishes what it changed, in one publication; at a marker it stops for the base.
 func (a *aggregator) handle(ctx context.Context, claim bus.Claim, batch []bus.Record) error {
 	// Load.
 	b := a.book(claim.Partition())
@@ -40,45 +40,65 @@ func (a *aggregator) handle(ctx context.Context, claim bus.Claim, batch []bus.Re
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// Decode and decide, entry by entry: what precedes an entry that cannot be folded is published all the same.
-	failed := a.fold(b, batch)
-	// Save and emit: the output is the state.
-	n, err := b.publish(ctx, a.produce)
-	a.metrics.published.Add(float64(n))
-	if err != nil {
-		return err
+	for len(batch) > 0 {
+		// Decode and decide, entry by entry: what precedes an entry that cannot be folded is published all the same.
+		n, mark, failed := a.fold(b, batch)
+		// Save and emit: the output is the state.
+		if err := a.save(ctx, b, mark); err != nil {
+			return err
+		}
+		if failed != nil {
+			return failed
+		}
+		batch = batch[n:]
 	}
-	return failed
+	return nil
 }
 
-func (a *aggregator) fold(b *book, batch []bus.Record) error {
+// save publishes what is dirty, then the base of a marker: nothing behind it is folded before that is acknowledged.
+func (a *aggregator) save(ctx context.Context, b *book, mark *raised) error {
+	n, err := b.publish(ctx, a.produce)
+	a.metrics.published.Add(float64(n))
+	if err == nil && mark != nil {
+		err = a.publishBase(ctx, b, *mark)
+	}
+	if err == nil {
+		err = a.sweep(ctx, b)
+	}
+	return err
+}
+
+// fold takes records up to the first marker whose base is due, that one included. n is how many it took.
+func (a *aggregator) fold(b *book, batch []bus.Record) (n int, mark *raised, err error) {
 	before := b.filter.EvictedEarly()
 	defer func() {
 		a.metrics.evicted.Add(float64(b.filter.EvictedEarly() - before))
 		a.metrics.windows.Set(float64(a.room.used.Load()))
 	}()
-	for _, r := range batch {
-		duplicate, err := b.take(r)
+	for i, r := range batch {
+		t, err := b.take(r)
 		if err != nil {
-			return err
+			return i, nil, err
 		}
-		if duplicate {
+		if t.duplicate {
 			a.metrics.duplicates.Inc()
 		}
+		if t.raised != nil && t.raised.epoch > b.ended {
+			return i + 1, t.raised, nil
+		}
 	}
-	return nil
+	return len(batch), nil, nil
 }
 
 // assigned restores a partition, writes again what its output has wrong, and starts to read it along.
 func (a *aggregator) assigned(ctx context.Context, claim bus.Claim, at bus.Committed) (int64, error) {
 	a.release(claim)
-	b, err := a.restore(ctx, claim, at.Offset)
+	b, mark, err := a.restore(ctx, claim, at.Offset)
 	if err != nil {
 		return 0, err
 	}
-	n, err := b.publish(ctx, a.produce)
-	a.metrics.published.Add(float64(n))
-	if err != nil {
+	b.sweepDue = true
+	if err := a.save(ctx, b, mark); err != nil {
 		b.drop()
 		return 0, fmt.Errorf("restore: %w", err)
 	}

@@ -43,6 +43,9 @@ func (s *sink) handle(ctx context.Context, _ bus.Claim, batch []bus.Record) erro
 			continue
 		}
 		// Decide.
+		if m.GetBaseEpoch() != 0 { // of a past moment
+			continue
+		}
 		if old := newest[k.text()]; old == nil || old.GetVersion() <= m.GetVersion() {
 			newest[k.text()] = m
 		}

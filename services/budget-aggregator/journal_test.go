@@ -74,6 +74,9 @@ func run(t *testing.T, rt *rapid.T, m *memory, partition int32, records []bus.Re
 
 // duplicateAt: the output then says nothing about the last entry before the committed offset.
 func duplicateAt(records []bus.Record, committed int64) bool {
+	for committed > 0 && strings.HasPrefix(string(records[committed-1].Key), "epoch:") {
+		committed--
+	}
 	if committed < 1 {
 		return false
 	}

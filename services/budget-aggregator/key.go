@@ -80,6 +80,14 @@ func kindName(k weirv1.WindowKind) string {
 
 // encode writes a total; the same total always gives the same bytes.
 func encode(k key, t window.Total, generation int64) ([]byte, error) {
+	value, err := marshal(message(k, t, generation))
+	if err != nil {
+		return nil, fmt.Errorf("encode total %q: %w", k.text(), err)
+	}
+	return value, nil
+}
+
+func message(k key, t window.Total, generation int64) *weirv1.WindowTotal {
 	m := &weirv1.WindowTotal{
 		TenantId: k.tenant, ScopeKind: k.scope, ScopeId: k.id, Kind: k.kind, Window: k.window, Version: t.Version, Generation: generation,
 		OwnNanos: int64(t.Own), ExternalNanos: int64(t.External), RawCostUsd: t.Raw.String(), BilledCostUsd: t.Billed.String(),
@@ -89,18 +97,18 @@ func encode(k key, t window.Total, generation int64) ([]byte, error) {
 	if k.scope == weirv1.ScopeKind_SCOPE_KIND_EXECUTION {
 		m.MaxDepth = t.MaxDepth
 	}
-	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	if err != nil {
-		return nil, fmt.Errorf("encode total %q: %w", k.text(), err)
-	}
-	return value, nil
+	return m
 }
 
-// decode reads a total that encode wrote. Anything else is an error.
+// decode reads a total that encode wrote. Of a record of a base (BaseEpoch is not 0) it returns the message alone, for it is
+// no total of now. Anything else is an error.
 func decode(value []byte) (key, window.Total, *weirv1.WindowTotal, error) {
 	m := new(weirv1.WindowTotal)
 	if err := proto.Unmarshal(value, m); err != nil {
 		return key{}, window.Total{}, nil, fmt.Errorf("decode total: %w", err)
+	}
+	if m.GetBaseEpoch() != 0 {
+		return key{}, window.Total{}, m, nil
 	}
 	k := key{m.GetTenantId(), m.GetScopeKind(), m.GetScopeId(), m.GetKind(), m.GetWindow()}
 	if !k.valid() || m.GetVersion() < 1 {

@@ -221,7 +221,13 @@ func (m *memory) totals(t testing.TB) map[string]string {
 	out, version := map[string]string{}, map[string]int64{}
 	for p, records := range m.records[topics.BudgetWindows.Name()] {
 		for _, r := range records {
+			if r.Value == nil {
+				continue
+			}
 			k, _, total, err := decode(r.Value)
+			if err == nil && total.GetBaseEpoch() != 0 {
+				continue
+			}
 			if err != nil || k.text() != string(r.Key) || p != bus.PartitionFor([]byte(k.tenant), topics.BudgetWindows.Partitions()) {
 				t.Fatalf("partition %d offset %d key %q: %v", p, r.Offset, r.Key, err)
 			}

@@ -2,10 +2,12 @@ package budgetaggregator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/gen/weirv1"
 	"github.com/weir-project/weir/pkg/ledgercodec"
 )
 
@@ -19,16 +21,23 @@ type restored struct {
 	suspect map[key]struct{}
 	// unreadable counts records that are no totals.
 	unreadable int
+	// baseGeneration is the highest generation of a base's record: a base says nothing of who wrote totals last.
+	baseGeneration int64
 }
 
 func (r *restored) read(rec bus.Record) error {
 	r.readTo = rec.Offset + 1
+	delete(r.bases, string(rec.Key))
 	if rec.Value == nil {
 		return nil
 	}
 	k, t, m, err := decode(rec.Value)
 	if err != nil {
 		r.unreadable++
+		return nil
+	}
+	if m.GetBaseEpoch() != 0 {
+		r.base(string(rec.Key), m)
 		return nil
 	}
 	if m.GetGeneration() < r.newest {
@@ -46,6 +55,15 @@ func (r *restored) read(rec bus.Record) error {
 	return r.set(k, t)
 }
 
+func (r *restored) base(key string, m *weirv1.WindowTotal) {
+	r.bases[key] = m.GetBaseEpoch()
+	r.baseGeneration = max(r.baseGeneration, m.GetGeneration())
+	if m.GetKind() == weirv1.WindowKind_WINDOW_KIND_BASE_END {
+		r.ended = max(r.ended, m.GetBaseEpoch())
+		r.version = max(r.version, m.GetVersion())
+	}
+}
+
 // doubt is why the output cannot be trusted to contain everything below the committed offset; "" if it can. The last
 // entry before it was published under a version equal to it, unless that entry was a duplicate.
 func (r *restored) doubt(committed int64) string {
@@ -60,8 +78,9 @@ func (r *restored) doubt(committed int64) string {
 	return ""
 }
 
-// restore rebuilds the state of a partition as of the committed offset or later.
-func (a *aggregator) restore(ctx context.Context, claim bus.Claim, committed int64) (b *book, err error) {
+// restore rebuilds the state of a partition as of the committed offset or later. mark is the last marker whose base should
+// be in the output and is not.
+func (a *aggregator) restore(ctx context.Context, claim bus.Claim, committed int64) (b *book, mark *raised, err error) {
 	r := &restored{book: newBook(claim.Partition(), a.room), suspect: map[key]struct{}{}}
 	defer func() {
 		if err != nil {
@@ -69,22 +88,53 @@ func (a *aggregator) restore(ctx context.Context, claim bus.Claim, committed int
 		}
 	}()
 	if err := a.reader.ReadPartition(ctx, topics.BudgetWindows, claim.Partition(), 0, -1, r.read); err != nil {
-		return nil, fmt.Errorf("restore: %w", err)
+		return nil, nil, fmt.Errorf("restore: %w", err)
+	}
+	if err := a.passMarkers(ctx, r, committed); err != nil {
+		return nil, nil, fmt.Errorf("restore: %w", err)
 	}
 	// The group's generation begins again when the broker has forgotten the group, so it alone would not always rise.
-	r.generation = max(int64(claim.Generation()), r.newest+1)
+	r.generation = max(int64(claim.Generation()), r.newest+1, r.baseGeneration+1)
 	why := r.doubt(committed)
 	if why == "" {
 		err := r.filter.Warm(ctx, a.reader, topics.LedgerEntries, claim.Partition(), committed, filterIDs, entryID)
-		return r.book, err
+		return r.book, nil, err
 	}
 	a.log.Warn("folding the partition again from the start of the journal", "partition", claim.Partition(), "to", committed, "reason", why)
 	a.metrics.refolds.Inc()
-	return r.book, a.refold(ctx, r, committed)
+	mark, err = a.refold(ctx, r, committed)
+	return r.book, mark, err
+}
+
+// errEnough ends a reading early.
+var errEnough = errors.New("enough was read")
+
+// passMarkers lets the output be complete although the last records before the committed offset are markers, which no
+// total tells of.
+func (a *aggregator) passMarkers(ctx context.Context, r *restored, committed int64) error {
+	if r.version >= committed {
+		return nil
+	}
+	next := r.version
+	err := a.reader.ReadPartition(ctx, topics.LedgerEntries, r.partition, next, committed, func(rec bus.Record) error {
+		e, err := ledgercodec.Unmarshal(rec.Value)
+		if err != nil || rec.Offset != next || !e.IsMarker() || e.Marker.Epoch > r.ended {
+			return errEnough
+		}
+		next++
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	if next == committed {
+		r.version = committed
+	}
+	return nil
 }
 
 // refold replaces the totals by those of the journal below the committed offset, and marks what the output says otherwise.
-func (a *aggregator) refold(ctx context.Context, r *restored, committed int64) error {
+func (a *aggregator) refold(ctx context.Context, r *restored, committed int64) (*raised, error) {
 	published := make(map[key]int64, len(r.totals))
 	for k, t := range r.totals {
 		if _, overwritten := r.dirty[k]; !overwritten {
@@ -92,17 +142,9 @@ func (a *aggregator) refold(ctx context.Context, r *restored, committed int64) e
 		}
 	}
 	r.drop()
-	next := int64(0)
-	err := a.reader.ReadPartition(ctx, topics.LedgerEntries, r.partition, 0, max(0, committed), func(rec bus.Record) error {
-		if next == 0 && rec.Offset != 0 {
-			return fmt.Errorf("the journal begins at %d: its older entries are gone, so totals cannot be folded from it", rec.Offset)
-		}
-		next = rec.Offset + 1
-		_, err := r.take(rec)
-		return err
-	})
+	mark, err := a.foldFromStart(ctx, r.book, max(0, committed))
 	if err != nil {
-		return fmt.Errorf("fold again: %w", err)
+		return nil, fmt.Errorf("fold again: %w", err)
 	}
 	for k := range r.dirty {
 		// A higher version is what was published and not committed: the entries behind it come again.
@@ -110,7 +152,26 @@ func (a *aggregator) refold(ctx context.Context, r *restored, committed int64) e
 			delete(r.dirty, k)
 		}
 	}
-	return nil
+	return mark, nil
+}
+
+// foldFromStart folds the journal below an offset into a book without totals. It returns the last marker that began an
+// epoch whose base the book does not know to be in the output.
+func (a *aggregator) foldFromStart(ctx context.Context, b *book, to int64) (*raised, error) {
+	var mark *raised
+	next := int64(0)
+	err := a.reader.ReadPartition(ctx, topics.LedgerEntries, b.partition, 0, to, func(rec bus.Record) error {
+		if next == 0 && rec.Offset != 0 {
+			return fmt.Errorf("the journal begins at %d: its older entries are gone, so totals cannot be folded from it", rec.Offset)
+		}
+		next = rec.Offset + 1
+		t, err := b.take(rec)
+		if t.raised != nil && t.raised.epoch > b.ended {
+			mark = t.raised
+		}
+		return err
+	})
+	return mark, err
 }
 
 // entryID names the entry of a journal record, for the id filter.

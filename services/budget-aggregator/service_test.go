@@ -257,3 +257,57 @@ func TestIdleOwnerRepairs(t *testing.T) {
 		return ""
 	})
 }
+
+// Markers while copies come and go, on a real log: each partition ends with the base of the last epoch, made as of its
+// marker, and totals are the plain sums.
+func TestBasesWhileCopiesComeAndGo(t *testing.T) {
+	b, w := startBroker(t), newTable()
+	raise := func(epoch int64) {
+		t.Helper()
+		for p := range int32(topics.LedgerEntries.Partitions()) {
+			if err := b.producer.Produce(t.Context(), marker(t, p, epoch, ledger.Raised, start)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	read := func(topic bus.Topic, p int32) (all []bus.Record) {
+		t.Helper()
+		err := b.conn.ReadPartition(t.Context(), topic, p, 0, -1, func(r bus.Record) error {
+			all = append(all, r)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	based := func() {
+		t.Helper()
+		eventually(t, func() string {
+			for p := range int32(topics.LedgerEntries.Partitions()) {
+				if d := checkBases(t, read(topics.BudgetWindows, p), expect(t, read(topics.LedgerEntries, p))); d != "" {
+					return fmt.Sprintf("partition %d: %s", p, d)
+				}
+			}
+			return ""
+		})
+	}
+	entries := someEntries(t, rand.New(rand.NewPCG(9, 9)), 300)
+	put(t, b.producer.Produce, entries[:100]...)
+	raise(1)
+	first := b.start(t, w)
+	put(t, b.producer.Produce, entries[100:150]...)
+	based()
+	second := b.start(t, w) // half of the partitions move
+	raise(2)
+	put(t, b.producer.Produce, entries[150:200]...)
+	first.halt(t)
+	based()
+	second.halt(t)
+	put(t, b.producer.Produce, entries[200:250]...)
+	raise(3) // nobody is there
+	put(t, b.producer.Produce, entries[250:]...)
+	b.start(t, w)
+	based()
+	b.settled(t, w, entries)
+}

@@ -77,7 +77,17 @@ func TestSink(t *testing.T) {
 		}
 		return bus.NewRecord(topics.BudgetWindows, "acme", []byte(k.text()), value)
 	}
-	batch := []bus.Record{total(3, 3), total(9, 9), total(5, 5), {Topic: topics.BudgetWindows, Key: []byte("gone")}, {Topic: topics.BudgetWindows, Value: []byte{0xff}}}
+	based := total(12, 12) // of a past moment: the table keeps what is now
+	k, past, _, err := decode(based.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w1 := message(k, past, 1)
+	w1.BaseEpoch = 4
+	if based.Value, err = marshal(w1); err != nil {
+		t.Fatal(err)
+	}
+	batch := []bus.Record{total(3, 3), total(9, 9), total(5, 5), based, {Topic: topics.BudgetWindows, Key: []byte("gone")}, {Topic: topics.BudgetWindows, Value: []byte{0xff}}}
 	w.refuse = 1
 	if err := s.handle(t.Context(), bus.Claim{}, batch); err == nil {
 		t.Fatal("a refused insert was committed")
@@ -89,7 +99,7 @@ func TestSink(t *testing.T) {
 	if len(w.latest) != 1 || got.GetVersion() != 9 || w.inserts != 2 || testutil.ToFloat64(metrics.rows) != 1 || testutil.ToFloat64(metrics.unreadable) != 2 {
 		t.Errorf("%v, %d inserts, %v rows", w.latest, w.inserts, testutil.ToFloat64(metrics.rows))
 	}
-	if err := s.handle(t.Context(), bus.Claim{}, batch[3:4]); err != nil || w.inserts != 2 {
+	if err := s.handle(t.Context(), bus.Claim{}, batch[3:5]); err != nil || w.inserts != 2 {
 		t.Errorf("nothing to write: %v, %d inserts", err, w.inserts)
 	}
 }

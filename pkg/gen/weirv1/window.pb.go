@@ -35,7 +35,9 @@ const (
 	WindowKind_WINDOW_KIND_MONTH       WindowKind = 4
 	// From the start of a root execution to its end.
 	WindowKind_WINDOW_KIND_EXECUTION WindowKind = 5
-	// No total: every base total of base_epoch in this partition precedes it. version = the marker's journal offset + 1.
+	// No total: every base total of base_epoch in this partition precedes it. version = the marker's journal offset + 1,
+	// entries = the number of these totals, latest_event_time = the marker's recorded_at. Whoever has met fewer reads on: one
+	// that was written again stands behind the end once compaction took the first.
 	WindowKind_WINDOW_KIND_BASE_END WindowKind = 6
 )
 
