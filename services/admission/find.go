@@ -80,6 +80,9 @@ func subjectOf(t budgetstore.Tenant, h budgetstore.Hold) (*subject, error) {
 	if err != nil {
 		return nil, problem(codeInternal, err.Error())
 	}
+	if held, changed := c.heldIn(h.Scopes); changed {
+		c, kept = held, held.encode()
+	}
 	return &subject{tenant: t.ID, id: h.ID, reservedAt: h.Answer.ReservedAt, epoch: t.Epoch, held: h.Held, call: c, rawCall: kept, direct: true}, nil
 }
 

@@ -66,7 +66,7 @@ func (s *Service) growth(c caller, req extendRequest, subj subject) (budgetstore
 	if err != nil {
 		return budgetstore.ExtendRequest{}, problem(codeInternal, "The tenant's time zone is not known here.")
 	}
-	out := budgetstore.ExtendRequest{Ref: subj.ref(), Lease: s.lease(req.LeaseSeconds), Limits: limitsOf(c.contract),
+	out := budgetstore.ExtendRequest{Ref: subj.ref(), Lease: s.lease(req.LeaseSeconds), Limits: limitsOf(c.contract), Scopes: subj.call.ceilings(c.contract),
 		Calendar: admit.CalendarAt(s.deps.Now(), loc)}
 	if req.OutputTokensSoFar == 0 {
 		return out, nil

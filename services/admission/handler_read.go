@@ -68,7 +68,10 @@ func endState(row pgstore.Row) stateAnswer {
 }
 
 // budget is the caller's own account: GET /v1/budget.
-func (s *Service) budget(ctx context.Context, c caller) (answer, error) {
+func (s *Service) budget(ctx context.Context, c caller, req budgetRequest) (answer, error) {
+	if p := req.check(); p != nil {
+		return answer{}, p
+	}
 	t, err := s.of(c.tenant)
 	if err != nil {
 		return answer{}, err
@@ -91,7 +94,11 @@ func (s *Service) budget(ctx context.Context, c caller) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: budgetOf(c, b, calendar)}, nil
+	body := budgetOf(c, b, calendar)
+	if body.Scopes, err = s.scopeLines(ctx, t, c, req, calendar); err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: body}, nil
 }
 
 func budgetOf(c caller, b budgetstore.Budget, calendar admit.Calendar) budgetAnswer {

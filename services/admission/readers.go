@@ -121,7 +121,7 @@ func (r *journalReader) entry(ctx context.Context, e *weirv1.LedgerEntry, offset
 	}
 	out := budgetstore.JournalEntry{
 		Offset: offset, ReservationID: e.GetReservationId(), ReservedAt: e.GetReservedAt().AsTime(), Root: e.GetLineage().GetRootExecutionId(),
-		Day: e.GetWindows().GetDay(), Month: e.GetWindows().GetMonth(),
+		Day: e.GetWindows().GetDay(), Month: e.GetWindows().GetMonth(), Scopes: r.s.scopeRefs(e.GetTenantId(), e.GetScopes()),
 		Actual: admit.Estimate{Nanos: money.Nano(e.GetOwnNanos()), InputTokens: e.GetInputTokens(), OutputTokens: e.GetOutputTokens()},
 	}
 	switch {
@@ -193,7 +193,7 @@ func (s *Service) handleWindows(ctx context.Context, _ bus.Claim, batch []bus.Re
 			s.deps.Log.Error("window total refused", "partition", rec.Partition, "offset", rec.Offset, "error", err)
 			continue
 		}
-		total, concerns := externalTotal(w)
+		total, concerns := s.totalOf(w)
 		if !concerns {
 			continue
 		}
@@ -227,14 +227,19 @@ func (s *Service) applyExternal(ctx context.Context, tenant string, totals []bud
 
 // externalTotal is a window total as the budget store takes it; false for those that no ceiling is about.
 func externalTotal(w *weirv1.WindowTotal) (budgetstore.ExternalTotal, bool) {
-	out := budgetstore.ExternalTotal{Window: w.GetWindow(), Version: w.GetVersion(), Nanos: money.Nano(w.GetExternalNanos())}
 	switch {
 	case w.GetScopeKind() == weirv1.ScopeKind_SCOPE_KIND_EXECUTION && w.GetKind() == weirv1.WindowKind_WINDOW_KIND_EXECUTION:
-		out.Scope, out.Root, out.Window = budgetstore.ExecutionScope, w.GetScopeId(), 0
-		return out, w.GetScopeId() != ""
+		return budgetstore.ExternalTotal{Scope: budgetstore.ExecutionScope, Root: w.GetScopeId(), Version: w.GetVersion(),
+			Nanos: money.Nano(w.GetExternalNanos())}, w.GetScopeId() != ""
 	case w.GetScopeKind() != weirv1.ScopeKind_SCOPE_KIND_TENANT:
-		return out, false
+		return budgetstore.ExternalTotal{}, false
 	}
+	return windowTotal(w)
+}
+
+// windowTotal is a total of a minute, day or month, whosever it is.
+func windowTotal(w *weirv1.WindowTotal) (budgetstore.ExternalTotal, bool) {
+	out := budgetstore.ExternalTotal{Window: w.GetWindow(), Version: w.GetVersion(), Nanos: money.Nano(w.GetExternalNanos())}
 	switch w.GetKind() {
 	case weirv1.WindowKind_WINDOW_KIND_MINUTE:
 		out.Scope = budgetstore.MinuteScope

@@ -79,8 +79,9 @@ func (s *Service) stateHTTP(ctx context.Context, c caller, _ http.ResponseWriter
 	return s.state(ctx, c, r.PathValue("id"))
 }
 
-func (s *Service) budgetHTTP(ctx context.Context, c caller, _ http.ResponseWriter, _ *http.Request) (answer, error) {
-	return s.budget(ctx, c)
+func (s *Service) budgetHTTP(ctx context.Context, c caller, _ http.ResponseWriter, r *http.Request) (answer, error) {
+	named := r.URL.Query()
+	return s.budget(ctx, c, budgetRequest{AgentID: named.Get("agent_id"), CostCenter: named.Get("cost_center")})
 }
 
 // fallback makes problem documents of the mux's own 404 and 405.

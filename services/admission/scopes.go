@@ -10,7 +10,9 @@ import (
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/tenant"
 	"github.com/weir-project/weir/pkg/domain/window"
+	"github.com/weir-project/weir/pkg/gen/weirv1"
 	"github.com/weir-project/weir/pkg/identity"
+	"github.com/weir-project/weir/pkg/ledgercodec"
 )
 
 // scopeName names a sub-scope in an answer. ID is "~" for those that are too many to be counted one by one.
@@ -36,10 +38,24 @@ func (c call) values() tenant.Values {
 // their ceilings. The names follow from the call itself, so a hold and a receipt need to keep the kinds only.
 func (c *call) countIn(who caller) []budgetstore.ScopeLimit {
 	c.APIKey, c.Scopes = who.keyID(), ""
-	var out []budgetstore.ScopeLimit
 	for _, s := range who.contract.ScopesOf(c.values()) {
 		c.Scopes += kindLetter(s.Kind)
-		out = append(out, scopeLimit(who.contract, s))
+	}
+	return c.ceilings(who.contract)
+}
+
+// ceilings are those of the sub-scopes that the call counts in, by a contract that may be another by now: a sub-scope that
+// it has no ceiling for is left out.
+func (c call) ceilings(k tenant.Contract) []budgetstore.ScopeLimit {
+	var out []budgetstore.ScopeLimit
+	for _, s := range k.ScopesOf(c.values()) {
+		switch letter := kindLetter(s.Kind); {
+		case strings.Contains(c.Scopes, letter):
+			out = append(out, scopeLimit(k, s))
+		case strings.Contains(c.Scopes, strings.ToUpper(letter)):
+			s.ID = window.OtherScope
+			out = append(out, scopeLimit(k, s))
+		}
 	}
 	return out
 }
@@ -66,13 +82,63 @@ func (c call) counted() map[string]string {
 	var out map[string]string
 	names := c.values()
 	for kind, name := range map[window.ScopeKind]string{window.Agent: names.Agent, window.APIKey: names.APIKey, window.CostCenter: names.CostCenter} {
-		if !strings.Contains(c.Scopes, kindLetter(kind)) {
+		letter := kindLetter(kind)
+		if strings.Contains(c.Scopes, strings.ToUpper(letter)) {
+			name = window.OtherScope
+		} else if !strings.Contains(c.Scopes, letter) {
 			continue
 		}
 		if out == nil {
 			out = map[string]string{}
 		}
 		out[string(kind)] = name
+	}
+	return out
+}
+
+// heldIn is the call as its hold says where it counts: where names were too many, the store has chosen the one that they
+// share, which the call notes by a capital. changed says that it had not noted that yet.
+func (c call) heldIn(scopes []window.Scope) (out call, changed bool) {
+	var letters string
+	for _, s := range scopes {
+		letter := kindLetter(s.Kind)
+		if s.ID == window.OtherScope {
+			letter = strings.ToUpper(letter)
+		}
+		letters += letter
+	}
+	changed = strings.ToLower(letters) == strings.ToLower(c.Scopes) && letters != c.Scopes
+	if changed {
+		c.Scopes = letters
+	}
+	return c, changed
+}
+
+// scopeRef names a sub-scope to the budget store, which bounds those that the plan does not name.
+func (s *Service) scopeRef(tenantID string, scope window.Scope) budgetstore.ScopeRef {
+	k, _ := s.catalogs.tenants.At(tenantID, s.deps.Now())
+	return budgetstore.ScopeRef{Scope: scope, Star: scope.ID != window.OtherScope && !k.Names(scope)}
+}
+
+// totalOf is a total of the tenant, of an execution or of a sub-scope as the budget store takes it; false for those that no
+// ceiling is about.
+func (s *Service) totalOf(w *weirv1.WindowTotal) (budgetstore.ExternalTotal, bool) {
+	kind := ledgercodec.ScopeOf(w.GetScopeKind())
+	if kind == "" || w.GetScopeId() == "" {
+		return externalTotal(w)
+	}
+	total, concerns := windowTotal(w)
+	total.SubScope = s.scopeRef(w.GetTenantId(), window.Scope{Kind: kind, ID: w.GetScopeId()})
+	return total, concerns
+}
+
+// scopeRefs are the sub-scopes of a journal entry. What does not name one is left out; the attributor writes no such thing.
+func (s *Service) scopeRefs(tenantID string, keys []*weirv1.ScopeKey) []budgetstore.ScopeRef {
+	var out []budgetstore.ScopeRef
+	for _, k := range keys {
+		if kind := ledgercodec.ScopeOf(k.GetKind()); kind != "" && k.GetId() != "" {
+			out = append(out, s.scopeRef(tenantID, window.Scope{Kind: kind, ID: k.GetId()}))
+		}
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/window"
 )
 
 // The JSON of design.md section 12. Requests are decoded strictly; optional members are zero where absent.
@@ -184,6 +185,14 @@ type budgetAnswer struct {
 	Remaining   remaining             `json:"remaining"`
 	Windows     map[string]windowLine `json:"windows"`
 	Limits      map[string]limitLine  `json:"limits"`
+	Scopes      []scopeLine           `json:"scopes,omitempty"`
+}
+
+// scopeLine is a sub-scope with the windows that it has a ceiling for. The rung of a window is 4 where it refuses, else 0.
+type scopeLine struct {
+	Kind    window.ScopeKind      `json:"kind"`
+	ID      string                `json:"id"`
+	Windows map[string]windowLine `json:"windows"`
 }
 
 // stepLine is where one rung of the day begins.
