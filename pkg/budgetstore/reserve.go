@@ -301,7 +301,7 @@ func (f *figures) refusal(scopes []ScopeLimit) admit.Refusal {
 		scope := scopes[n&^sharedScope-1]
 		r.ScopeKind, r.ScopeID = scope.Kind, scope.ID
 		if n&sharedScope != 0 {
-			r.ScopeID = sharedID
+			r.ScopeID = window.OtherScope
 		}
 	}
 	return r

@@ -16,10 +16,6 @@ type ScopeRef struct {
 	Star bool
 }
 
-// sharedID is the sub-scope that values of "*" beyond the bound share. No id
-// is written like that.
-const sharedID = "~"
-
 // scopeName appends a sub-scope as the scripts name it: length byte, a letter
 // for the kind, id.
 func scopeName(b []byte, kind window.ScopeKind, id string) []byte {

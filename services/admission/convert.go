@@ -68,7 +68,7 @@ func limitsOf(c tenant.Contract) admit.Limits {
 		Requests: c.Limits.RequestsPerMinute, InputTokens: c.Limits.InputTokensPerMinute, OutputTokens: c.Limits.OutputTokensPerMinute,
 		Concurrency: c.Limits.Concurrency, OpenExecutions: c.Limits.OpenExecutions,
 		Minute: admit.Hard(c.Ceilings.Minute), Day: admit.Hard(c.Ceilings.Day), Month: admit.Hard(c.Ceilings.Month),
-		Ladder: ladder.Thresholds(c.Ladder),
+		Rolling30: c.Month == tenant.MonthRolling30, Ladder: ladder.Thresholds(c.Ladder),
 	}
 	if c.SoftDay {
 		l.Day = admit.Soft(c.Ceilings.Day, c.Overrun)

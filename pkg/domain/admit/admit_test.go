@@ -178,6 +178,7 @@ func TestRetryAfterAndResetsAt(t *testing.T) {
 		{Refusal{Code: TenantQuotaExceeded, Limit: LimitMinute, FreesAt: frees}, frees},
 		{Refusal{Code: TenantQuotaExceeded, Limit: LimitDay, Window: 20260329}, time.Date(2026, 3, 29, 22, 0, 0, 0, time.UTC)}, // 23 h
 		{Refusal{Code: TenantQuotaExceeded, Limit: LimitMonth, Window: 202603}, time.Date(2026, 3, 31, 22, 0, 0, 0, time.UTC)},
+		{Refusal{Code: TenantQuotaExceeded, Limit: LimitMonth, Window: 20260227}, time.Date(2026, 3, 29, 22, 0, 0, 0, time.UTC)}, // 31 days after it began
 		{Refusal{Code: RateLimited, Limit: LimitRequests, FreesAt: frees}, time.Time{}},
 	} {
 		if got := c.r.ResetsAt(berlin); !got.Equal(c.want) {

@@ -10,13 +10,16 @@ import (
 
 // ResetsAt is when the window that refused begins anew, in the tenant's
 // calendar: the end of the day or month, or when enough of the sliding minute
-// has passed. Zero for refusals that no window caused.
+// has passed. Where the month is the last 30 days: when the day leaves with
+// which enough is free. Zero for refusals that no window caused.
 func (r Refusal) ResetsAt(loc *time.Location) time.Time {
 	switch {
 	case r.Code != TenantQuotaExceeded:
 		return time.Time{}
 	case r.Limit == LimitDay:
 		return window.DayBounds(r.Window, loc).End
+	case r.Limit == LimitMonth && r.Window > 999_999: // a day, which is one of the last 30 until the 31st after it begins
+		return window.DayBounds(r.Window+30, loc).End
 	case r.Limit == LimitMonth:
 		return window.MonthBounds(r.Window, loc).End
 	default:

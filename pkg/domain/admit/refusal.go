@@ -21,7 +21,8 @@ type Refusal struct {
 	// else were admitted: for rates, concurrency and the minute. Else zero;
 	// ResetsAt knows days and months.
 	FreesAt time.Time
-	// Window is the label of the day or month that refused, else 0.
+	// Window is the label of the day or month that refused, else 0. Where the
+	// month is the last 30 days: the day with which, when it leaves, enough is free.
 	Window int32
 	// Used, Asked and Ceiling are figures of the limit that refused:
 	// nano-dollars, tokens, calls or levels. Used + Asked > Ceiling.
