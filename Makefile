@@ -103,7 +103,7 @@ bench: need-go ## Benchmarks (BENCH=regexp)
 
 .PHONY: bench-admission
 bench-admission: need-go ## Admission next to its references in one run, a JSON line per figure
-	@$(BUILD) -o bin/bench-admission ./loadtest/cmd/bench-admission
+	@$(BUILD) -o bin/ ./loadtest/cmd/bench-admission ./services/admission/cmd/admission
 	@bin/bench-admission
 
 .PHONY: fuzz

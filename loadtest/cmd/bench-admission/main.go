@@ -1,5 +1,6 @@
 // Command bench-admission is `make bench-admission`: it measures admission against its references in one run and prints
-// one line of JSON per figure. It starts a Redis of its own, or takes one that holds nothing of value by -redis.
+// one line of JSON per figure. It starts what it needs, or takes a Redis that holds nothing of value by -redis. The
+// service is the binary beside its own.
 package main
 
 import (
@@ -8,16 +9,22 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/weir-project/weir/pkg/embedded/install"
 	"github.com/weir-project/weir/pkg/embedded/part"
 	"github.com/weir-project/weir/pkg/embedded/redis"
+	"github.com/weir-project/weir/pkg/httpbench"
 	"github.com/weir-project/weir/pkg/storebench"
 )
+
+// floor is the hidden command that serves the reference over HTTP.
+const floor = "floor"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -29,51 +36,76 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) (err error) {
-	url := flag.String("redis", "", "a Redis to measure in, whose statistics and append-only setting are changed; default: one of its own")
+func run(ctx context.Context) error {
+	url := flag.String("redis", "", "a Redis to measure in, which is emptied and whose settings are changed; default: one of its own")
+	only := flag.String("only", "", "store or http: measure that alone")
+	verbose := flag.Bool("v", false, "say on standard error what each slot over HTTP did")
 	flag.Parse()
-	if flag.NArg() > 0 {
-		return errors.New("usage: bench-admission [-redis URL]")
+	if flag.NArg() == 2 && flag.Arg(0) == floor {
+		return httpbench.RunFloor(ctx, flag.Arg(1), time.Now(), os.Stdout)
 	}
-	if *url == "" {
-		own, stop, err := startRedis(ctx)
+	if flag.NArg() > 0 || *only != "" && *only != "store" && *only != "http" {
+		return errors.New("usage: bench-admission [-redis URL] [-only store|http] [-v]")
+	}
+	dir, err := os.MkdirTemp("", "weir-bench-")
+	if err != nil {
+		return fmt.Errorf("folder: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if *only != "http" {
+		if err := overStore(ctx, *url, filepath.Join(dir, "store")); err != nil {
+			return err
+		}
+	}
+	if *only != "store" {
+		var log io.Writer
+		if *verbose {
+			log = os.Stderr
+		}
+		return overHTTP(ctx, *url, dir, log)
+	}
+	return nil
+}
+
+// overStore measures the script.
+func overStore(ctx context.Context, url, dir string) error {
+	if url == "" {
+		installer, err := install.New("", nil)
 		if err != nil {
 			return err
 		}
-		defer stop()
-		*url = own
+		binary, err := installer.Redis(ctx)
+		if err != nil {
+			return err
+		}
+		p, err := redis.Start(ctx, redis.Config{Config: part.Config{Dir: dir}, Binary: binary})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = p.Stop(part.DefaultGrace) }()
+		url = p.Address
 	}
-	figures, err := storebench.Figures(ctx, *url, time.Now)
+	figures, err := storebench.Figures(ctx, url, time.Now)
+	return errors.Join(write(figures), err)
+}
+
+// overHTTP measures the service.
+func overHTTP(ctx context.Context, url, dir string, log io.Writer) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the binaries: %w", err)
+	}
+	figures, err := httpbench.Figures(ctx, httpbench.Config{Admission: filepath.Join(filepath.Dir(self), "admission"), Floor: []string{self, floor},
+		Dir: dir, Redis: url, Log: log, Now: time.Now})
+	return errors.Join(write(figures), err)
+}
+
+func write(figures []storebench.Figure) error {
 	out := json.NewEncoder(os.Stdout)
 	for _, f := range figures {
 		if err := out.Encode(f); err != nil {
 			return fmt.Errorf("write figure: %w", err)
 		}
 	}
-	return err
-}
-
-// startRedis runs a Redis in a temporary folder; stop ends both.
-func startRedis(ctx context.Context) (url string, stop func(), err error) {
-	dir, err := os.MkdirTemp("", "weir-bench-")
-	if err != nil {
-		return "", nil, fmt.Errorf("folder: %w", err)
-	}
-	remove := func() { _ = os.RemoveAll(dir) }
-	installer, err := install.New("", nil)
-	if err != nil {
-		remove()
-		return "", nil, err
-	}
-	binary, err := installer.Redis(ctx)
-	if err != nil {
-		remove()
-		return "", nil, err
-	}
-	p, err := redis.Start(ctx, redis.Config{Config: part.Config{Dir: dir}, Binary: binary})
-	if err != nil {
-		remove()
-		return "", nil, err
-	}
-	return p.Address, func() { _ = p.Stop(part.DefaultGrace); remove() }, nil
+	return nil
 }

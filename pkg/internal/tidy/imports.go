@@ -25,8 +25,8 @@ func importBans() []importBan {
 		// Drivers and their owners.
 		{except: []string{"pkg/bus", "pkg/embedded", "pkg/testkit"}, target: "github.com/twmb/franz-go", reason: "the Kafka client belongs to pkg/bus: use its Producer, Consumer, readers"},
 		{except: []string{"pkg/embedded", "pkg/testkit"}, target: "github.com/twmb/franz-go/pkg/kfake", reason: "nothing outside the embedded parts and test kits knows of kfake"},
-		{except: []string{"pkg/outbox", "pkg/pgstore", "pkg/migrate", "pkg/instance", "pkg/embedded", "pkg/testkit"}, target: "github.com/jackc/pgx", reason: "Postgres belongs to pkg/outbox, pkg/pgstore and pkg/migrate (pkg/instance opens it for `weir init`)"},
-		{except: []string{"pkg/budgetstore", "pkg/storebench", "pkg/testkit"}, target: "github.com/redis/go-redis", reason: "Redis belongs to pkg/budgetstore: its scripts are the only writers"},
+		{except: []string{"pkg/outbox", "pkg/pgstore", "pkg/migrate", "pkg/instance", "pkg/embedded", "pkg/testkit", "pkg/httpbench"}, target: "github.com/jackc/pgx", reason: "Postgres belongs to pkg/outbox, pkg/pgstore and pkg/migrate (pkg/instance opens it for `weir init`)"},
+		{except: []string{"pkg/budgetstore", "pkg/storebench", "pkg/httpbench", "pkg/testkit"}, target: "github.com/redis/go-redis", reason: "Redis belongs to pkg/budgetstore: its scripts are the only writers"},
 		{except: []string{"pkg/clickhouse"}, target: "github.com/ClickHouse/clickhouse-go", reason: "ClickHouse belongs to pkg/clickhouse"},
 		{except: []string{"pkg/embedded"}, target: "github.com/ebitengine/purego", reason: "only the embedded engine loads a shared library"},
 		{except: []string{"pkg/domain/money"}, target: "github.com/shopspring/decimal", reason: "one package owns decimals and the rounding rule: pkg/domain/money"},
@@ -46,7 +46,7 @@ func importBans() []importBan {
 		{folders: services, target: "pkg/testkit", reason: "test kits are for tests"},
 		{folders: services, target: "pkg/embedded", reason: "a service never knows whether a part is embedded"},
 		{folders: services, target: "pkg/instance", reason: "a service never knows how it was started"},
-		{except: []string{"pkg/cmd/weir", "pkg/instance", "pkg/embedded", "pkg/testkit", "loadtest"}, target: "pkg/embedded", reason: "a service never knows whether a part is embedded"},
+		{except: []string{"pkg/cmd/weir", "pkg/instance", "pkg/embedded", "pkg/testkit", "pkg/httpbench", "loadtest"}, target: "pkg/embedded", reason: "a service never knows whether a part is embedded"},
 
 		// The auditor recomputes on its own: sharing the code it checks would hide that code's faults.
 		{folders: []string{"pkg/audit"}, target: "pkg/domain/pricing", tests: true, reason: "the auditor must not check pricing with pricing"},

@@ -1,0 +1,61 @@
+package httpbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// poolSize is that of admission's pool.
+const poolSize = 24
+
+// openPool makes the table of bare commits.
+func openPool(ctx context.Context, url string) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("postgres address: %w", err)
+	}
+	config.MaxConns = poolSize
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	if _, err := pool.Exec(ctx, "CREATE TABLE bench_commits (id text PRIMARY KEY, payload bytea NOT NULL)"); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	return pool, nil
+}
+
+// commits is single rows a second, each committed alone, by as many writers as there are clients. A row is as large as
+// the event of a settle.
+func (w *world) commits(ctx context.Context) (float64, error) {
+	payload := make([]byte, 700)
+	failed := make(chan error, clients)
+	var group sync.WaitGroup
+	began := w.cfg.Now()
+	for client := range clients {
+		group.Go(func() {
+			for n := range perClient {
+				id := strconv.Itoa(w.slots) + "-" + strconv.Itoa(client) + "-" + strconv.Itoa(n)
+				if _, err := w.pool.Exec(ctx, "INSERT INTO bench_commits (id, payload) VALUES ($1, $2)", id, payload); err != nil {
+					failed <- fmt.Errorf("commit: %w", err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	took := w.cfg.Now().Sub(began)
+	close(failed)
+	var errs []error
+	for err := range failed {
+		errs = append(errs, err)
+	}
+	w.say("commit", loaded{rate: settles / took.Seconds()})
+	return settles / took.Seconds(), errors.Join(errs...)
+}
