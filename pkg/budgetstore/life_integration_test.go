@@ -246,32 +246,61 @@ func TestPaused(t *testing.T) {
 	}
 }
 
-// Memory of a tenant does not depend on its traffic: under 4 KB, ended holds included.
+// Memory of a tenant depends neither on its traffic nor on its kind of month: under 4 KB with every slot in use and each
+// number as long as it can be, ended holds included. Only its name comes on top.
 func TestMemory(t *testing.T) {
 	w := newWorld(t)
-	for range 400 {
-		ref := w.admit(w.request(3))
-		_, err := w.store.Settle(t.Context(), ref, admit.Estimate{Nanos: 2})
-		w.must(err)
-		w.clock.advance(200 * time.Millisecond)
-	}
-	keys, err := w.store.client.Keys(t.Context(), key(w.tenant, "*")).Result()
+	w.tenant.ID = "acme"
+	_, err := w.store.CreateTenant(t.Context(), w.tenant)
 	w.must(err)
-	var total int64
-	for _, k := range keys {
-		n, err := w.store.client.MemoryUsage(t.Context(), k, 0).Result()
+	w.must(w.store.MarkReady(t.Context(), w.tenant))
+	w.limits.Rolling30, w.limits.OpenExecutions = true, 5
+	call := func() {
+		t.Helper()
+		r := w.request(dollar + 1)
+		r.Estimate.InputTokens, r.Estimate.OutputTokens = 1<<40+1, 1<<40+1
+		_, err := w.store.Settle(t.Context(), w.admit(r), admit.Estimate{Nanos: 2*dollar + 1, InputTokens: 1<<41 + 1, OutputTokens: 1<<41 + 1})
 		w.must(err)
-		total += n
 	}
-	if t.Logf("%d keys, %d bytes", len(keys), total); total > 4096 || len(keys) > 3 {
-		t.Errorf("%d bytes in %v", total, keys)
+	for day := range 70 {
+		if day%31 == 5 { // the plan changes its kind of month
+			w.limits.Rolling30 = !w.limits.Rolling30
+		}
+		call()
+		c := w.calendar().Windows
+		totals := []ExternalTotal{{Scope: DayScope, Window: int64(c.Day), Version: 1<<40 + int64(day), Nanos: dollar}, {Scope: MonthScope, Window: int64(c.Month), Version: 1<<40 + int64(day), Nanos: dollar}}
+		for i := range int64(8) {
+			totals = append(totals, ExternalTotal{Window: c.Now.Unix()/60*60 + 60*i, Version: 1<<40 + 1, Nanos: dollar})
+		}
+		_, err := w.store.ApplyExternal(t.Context(), w.tenant, totals)
+		w.must(err)
+		w.clock.advance(24 * time.Hour)
 	}
-	before, err := w.store.client.MemoryUsage(t.Context(), key(w.tenant, "s"), 0).Result()
+	for range 130 {
+		call()
+		w.clock.advance(time.Second)
+	}
+	// What a limit of open executions and a recovery leave behind.
+	w.must(w.store.client.HSet(t.Context(), key(w.tenant, "s"), "{o", "12345678", "{g", "12345678").Err())
+	use := func(name string) int64 {
+		n, err := w.store.client.MemoryUsage(t.Context(), key(w.tenant, name), 0).Result()
+		w.must(err)
+		return n
+	}
+	fields, err := w.store.client.HGetAll(t.Context(), key(w.tenant, "s")).Result()
 	w.must(err)
+	for name, size := range map[string]int{"{": stateSize, "{b": 56, "{c": 204, "{d": 448, "{f": 128, "{g": 8, "{k": 736, "{o": 8, "{r": 60 * 25} {
+		if len(fields[name]) != size {
+			t.Errorf("field %s has %d bytes, want %d: not the worst case", name, len(fields[name]), size)
+		}
+	}
+	before := use("s")
+	if t.Logf("state %d bytes", before); before > 4096 {
+		t.Errorf("the state takes %d bytes", before)
+	}
 	w.admit(w.request(3))
-	after, err := w.store.client.MemoryUsage(t.Context(), key(w.tenant, "s"), 0).Result()
-	if n := after - before; err != nil || n > 600 {
-		t.Errorf("a hold takes %d bytes, %v", n, err)
+	if n := use("s") - before; n > 600 {
+		t.Errorf("a hold takes %d bytes", n)
 	}
 	left, err := w.store.client.TTL(t.Context(), key(w.tenant, "s")).Result()
 	if err != nil || left > 0 {
