@@ -108,13 +108,16 @@ func Run(ctx context.Context, s Sources) (Report, error) {
 		return r, err
 	}
 	checkEntries(j, book, &r)
+	checkMarks(j, &r)
 	if err := checkLedger(ctx, s.Books, j, &r); err != nil {
 		return r, err
 	}
 	expected := foldWindows(j, book)
-	if err := checkWindowTopic(ctx, s.Log, expected, &r); err != nil {
+	past, err := checkWindowTopic(ctx, s.Log, expected, &r)
+	if err != nil {
 		return r, err
 	}
+	checkBases(j, book, past, &r)
 	if err := checkWindowTable(ctx, s.Books, expected, &r); err != nil {
 		return r, err
 	}

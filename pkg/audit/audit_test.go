@@ -20,7 +20,7 @@ import (
 // call, an expired hold, a termination, a duplicate, a rerouted event, and two dead letters.
 func small(t *testing.T, change func(*world)) *world {
 	t.Helper()
-	w := &world{t: t, next: map[string]int64{}, tenants: map[string]audit.Counters{}, roots: map[string]audit.ExecutionCounters{}}
+	w := &world{t: t, next: map[string]int64{}, offsets: map[*weirv1.LedgerEntry]int64{}, tenants: map[string]audit.Counters{}, roots: map[string]audit.ExecutionCounters{}}
 	w.catalog()
 	at, external := w.send(event("acme", "external"))
 	w.book(at, external, 0, 35_000_100, nil, line{"input_tokens", "10000", "0.0000025"}, line{"output_tokens", "1000", "0.0000100001"})

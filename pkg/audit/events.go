@@ -68,19 +68,27 @@ func (c *eventCheck) checkSources(ctx context.Context, log *bus.Conn) error {
 			c.report.differ("journal", e.GetId(), fmt.Sprintf("a usage event at %d/%d", at.partition, at.offset), "none in the log")
 		}
 	}
+	for at := range c.epochs.bySource {
+		if at.offset >= starts[at.partition] && !c.seen[at] {
+			c.report.differ("journal", fmt.Sprintf("marker of %d/%d", at.partition, at.offset), "its event", "none in the log")
+		}
+	}
 	return nil
 }
 
 // take holds one usage event against the books.
 func (c *eventCheck) take(rec bus.Record) error {
 	at := position{rec.Partition, rec.Offset}
-	c.report.Events++
 	c.seen[at] = true
+	ev, err := usageevent.Decode(rec.Value, rec.Header)
+	if err == nil && ev.Data.Marker != nil && c.takeMark(at, ev) {
+		return nil
+	}
+	c.report.Events++
 	if _, again := rec.Header(headerRerouted); again {
 		c.rerouted[fingerprint(rec)] = true
 	}
 	what := fmt.Sprintf("usage event %d/%d", at.partition, at.offset)
-	ev, err := usageevent.Decode(rec.Value, rec.Header)
 	if n, ok := c.bySource[at]; ok {
 		e := c.entries[n]
 		if err != nil || ev.ID != e.GetEventId() || ev.Source != e.GetSource() || !c.sameContent(n, ev) {

@@ -37,12 +37,14 @@ type journal struct {
 	anyResponse map[[2]string]bool      // (provider, response id): for events that do not say their tenant
 	own         map[string]bool         // tenants with own entries
 	roots       map[[2]string]execution // (tenant, root execution)
+	epochs      epochs
 }
 
 func readJournal(ctx context.Context, log *bus.Conn, r *Report) (*journal, error) {
 	j := &journal{
 		byID: map[string]int{}, bySource: map[position]int{}, events: map[identity]int{}, anyTenant: map[[2]string][]int{},
 		responses: map[identity]int{}, anyResponse: map[[2]string]bool{}, own: map[string]bool{}, roots: map[[2]string]execution{},
+		epochs: epochs{byID: map[string]int{}, bySource: map[position]bool{}},
 	}
 	for p := range int32(topics.LedgerEntries.Partitions()) {
 		err := log.ReadPartition(ctx, topics.LedgerEntries, p, -1, -1, func(rec bus.Record) error {
@@ -62,6 +64,10 @@ func (j *journal) add(rec bus.Record, r *Report) {
 	where := fmt.Sprintf("offset %d/%d", rec.Partition, rec.Offset)
 	if err := proto.Unmarshal(rec.Value, m); err != nil {
 		r.differ("journal", where, "a LedgerEntry", err.Error())
+		return
+	}
+	if m.GetKind() == weirv1.EntryKind_ENTRY_KIND_EPOCH_MARKER {
+		j.addMark(m, rec, r)
 		return
 	}
 	if m.GetId() == "" || m.GetTenantId() == "" {

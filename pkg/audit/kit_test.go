@@ -34,6 +34,7 @@ type world struct {
 	t       *testing.T
 	records []bus.Record // all topics, in order of writing
 	entries []*weirv1.LedgerEntry
+	offsets map[*weirv1.LedgerEntry]int64
 	next    map[string]int64 // topic/partition -> next offset
 	rows    []audit.LedgerRow
 	windows []audit.WindowRow
@@ -208,7 +209,8 @@ func negative(s string) string {
 // write appends an entry to the journal.
 func (w *world) write(e *weirv1.LedgerEntry) int64 {
 	w.entries = append(w.entries, e)
-	return w.add(bus.NewRecord(topics.LedgerEntries, e.TenantId, []byte(e.TenantId), w.encode(e)))
+	w.offsets[e] = w.add(bus.NewRecord(topics.LedgerEntries, e.TenantId, []byte(e.TenantId), w.encode(e)))
+	return w.offsets[e]
 }
 
 func (w *world) encode(m proto.Message) []byte {
@@ -290,11 +292,8 @@ func cmp0(s string) string {
 func (w *world) derive() {
 	type key = audit.WindowKey
 	totals := map[key]audit.WindowRow{}
-	next := map[int32]int64{}
 	for _, e := range w.entries {
-		p := bus.PartitionFor([]byte(e.TenantId), topics.LedgerEntries.Partitions())
-		offset := next[p]
-		next[p]++
+		p, offset := bus.PartitionFor([]byte(e.TenantId), topics.LedgerEntries.Partitions()), w.offsets[e]
 		w.rows = append(w.rows, ledgerRow(e, p, offset))
 		k := e.Windows
 		keys := []key{

@@ -27,6 +27,7 @@ func (d Difference) String() string {
 type Report struct {
 	Events      int64        `json:"usage_events"`
 	Entries     int64        `json:"journal_entries"`
+	Markers     int64        `json:"epoch_markers"`
 	DeadLetters int64        `json:"dead_letters"`
 	Duplicates  int64        `json:"duplicate_events"`
 	LedgerRows  int64        `json:"ledger_rows"`

@@ -85,16 +85,17 @@ func add(all map[WindowKey]*total, key WindowKey, e entry) {
 // scopeColumn is a scope as the window table has it.
 func scopeColumn(k weirv1.ScopeKind) string { return strings.TrimPrefix(k.String(), "SCOPE_KIND_") }
 
-// checkWindowTopic compares the highest version of each key in budget.windows.v1. A tombstone deletes its key.
-func checkWindowTopic(ctx context.Context, log *bus.Conn, want map[WindowKey]*total, r *Report) error {
-	byKey := map[string]WindowRow{}
+// checkWindowTopic compares the highest version of each key in budget.windows.v1, and returns the bases that it met. A
+// tombstone deletes its key.
+func checkWindowTopic(ctx context.Context, log *bus.Conn, want map[WindowKey]*total, r *Report) (bases, error) {
+	byKey, past := map[string]WindowRow{}, bases{}
 	for p := range int32(topics.BudgetWindows.Partitions()) {
 		err := log.ReadPartition(ctx, topics.BudgetWindows, p, -1, -1, func(rec bus.Record) error {
-			takeWindow(rec, byKey, r)
+			takeWindow(rec, byKey, past, r)
 			return nil
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
 	latest := map[WindowKey]WindowRow{}
@@ -106,17 +107,22 @@ func checkWindowTopic(ctx context.Context, log *bus.Conn, want map[WindowKey]*to
 	}
 	r.Windows = int64(len(latest))
 	compareWindows("windows topic", want, latest, r)
-	return nil
+	return past, nil
 }
 
-func takeWindow(rec bus.Record, byKey map[string]WindowRow, r *Report) {
+func takeWindow(rec bus.Record, byKey map[string]WindowRow, past bases, r *Report) {
 	if rec.Value == nil {
 		delete(byKey, string(rec.Key))
+		delete(past, baseKey{rec.Partition, string(rec.Key)})
 		return
 	}
 	m := new(weirv1.WindowTotal)
 	if err := proto.Unmarshal(rec.Value, m); err != nil {
 		r.differ("windows topic", fmt.Sprintf("%d/%d", rec.Partition, rec.Offset), "a WindowTotal", err.Error())
+		return
+	}
+	if m.GetBaseEpoch() != 0 { // of a past moment
+		past[baseKey{rec.Partition, string(rec.Key)}] = m
 		return
 	}
 	row := windowRow(m)
