@@ -185,13 +185,7 @@ func (a *app) dlqReplay(ctx context.Context, out io.Writer, refs []string) error
 		if err != nil {
 			return err
 		}
-		var headers []bus.Header
-		for _, h := range r.Headers {
-			if !strings.HasPrefix(h.Key, dlqPrefix) {
-				headers = append(headers, h)
-			}
-		}
-		records = append(records, bus.NewRecord(topics.UsageEvents, string(r.Key), r.Key, r.Value, headers...))
+		records = append(records, original(r))
 	}
 	producer, err := conn.Producer(bus.ProducerConfig{}, topics.UsageEvents)
 	if err != nil {
@@ -206,4 +200,20 @@ func (a *app) dlqReplay(ctx context.Context, out io.Writer, refs []string) error
 	}
 	_, err = fmt.Fprintf(out, "replayed %d\n", len(refs))
 	return err
+}
+
+// original is what a dead letter was made of. A marker means something in its own partition alone; everything else goes
+// where its key says.
+func original(r bus.Record) bus.Record {
+	var headers []bus.Header
+	for _, h := range r.Headers {
+		if !strings.HasPrefix(h.Key, dlqPrefix) {
+			headers = append(headers, h)
+		}
+	}
+	out := bus.NewRecord(topics.UsageEvents, string(r.Key), r.Key, r.Value, headers...)
+	if ev, err := usageevent.Decode(r.Value, r.Header); err == nil && ev.Data.Marker != nil && int(ev.Data.Marker.Partition) < topics.UsageEvents.Partitions() {
+		out.Partition = ev.Data.Marker.Partition
+	}
+	return out
 }

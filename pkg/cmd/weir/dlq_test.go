@@ -6,6 +6,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/usageevent"
 )
 
 // letter is a dead letter as the attributor writes it.
@@ -55,5 +56,19 @@ func TestDeadLetters(t *testing.T) {
 	}
 	if len(replayed) != 2 || string(replayed[0].Value) != `{"id": "e-1"` || len(replayed[0].Headers) != 1 || string(replayed[0].Key) != "acme" {
 		t.Errorf("%+v", replayed)
+	}
+}
+
+// A marker is of one partition, whatever its key says.
+func TestReplayOfAMarker(t *testing.T) {
+	for p := range int32(topics.UsageEvents.Partitions()) {
+		r := letter(string(usageevent.Encode(usageevent.MarkerEvent(usageevent.Marker{Epoch: 9, Phase: usageevent.EpochRaised, Partition: p}))))
+		if got := original(r); got.Partition != p || string(got.Key) != "acme" || string(got.Value) != string(r.Value) || len(got.Headers) != 1 {
+			t.Errorf("%d: %+v", p, got)
+		}
+	}
+	beyond := letter(string(usageevent.Encode(usageevent.MarkerEvent(usageevent.Marker{Epoch: 9, Phase: usageevent.EpochRaised, Partition: 99}))))
+	if got := original(beyond); got.Partition != bus.PartitionFor([]byte("acme"), topics.UsageEvents.Partitions()) {
+		t.Errorf("%+v", got)
 	}
 }
