@@ -60,6 +60,7 @@ type Reservation struct {
 	Provider       string           `json:"provider"`
 	Model          string           `json:"model"`
 	Estimate       map[string]int64 `json:"estimate"`
+	Effect         string           `json:"effect,omitempty"` // read (default) or write
 	ExecutionToken string           `json:"execution_token,omitempty"`
 	AgentID        string           `json:"agent_id,omitempty"`
 	ParentAgentID  string           `json:"parent_agent_id,omitempty"`
@@ -75,6 +76,7 @@ func Estimate(input, maxOutput int64) map[string]int64 {
 // Admission is the answer to an admitted Reservation.
 type Admission struct {
 	State       string `json:"state"`
+	Model       string `json:"model"` // the one granted
 	Rung        int    `json:"rung"`
 	Mode        string `json:"mode"`
 	PercentUsed int64  `json:"percent_used"`
@@ -86,6 +88,8 @@ type Settlement struct {
 	Usage     map[string]int64 `json:"usage,omitempty"`
 	API       string           `json:"api,omitempty"`
 	Status    string           `json:"status,omitempty"`
+	Model     string           `json:"model,omitempty"`     // the one that answered, if not the one granted
+	CacheHit  string           `json:"cache_hit,omitempty"` // exact or semantic, instead of usage
 	ErrorCode string           `json:"error_code,omitempty"`
 	Receipt   string           `json:"receipt,omitempty"`
 }
@@ -98,10 +102,11 @@ func Chat(input, output int64) Settlement {
 
 // Settled is the answer to a Settlement. CostUSD is decimal text, "" when unpriced.
 type Settled struct {
-	State   string `json:"state"`
-	CostUSD string `json:"cost_usd"`
-	EventID string `json:"event_id"`
-	Late    bool   `json:"late"`
+	State   string   `json:"state"`
+	CostUSD string   `json:"cost_usd"`
+	EventID string   `json:"event_id"`
+	Late    bool     `json:"late"`
+	Flags   []string `json:"flags"`
 }
 
 // Window is one window of dollars in a Budget, as decimal text.
