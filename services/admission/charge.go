@@ -45,6 +45,30 @@ func (s subject) eventID(kind string) string {
 	return kind + ":" + s.id + ":" + strconv.FormatInt(s.reservedAt.UnixNano(), 10)
 }
 
+// grown is the subject with the estimate that its hold stands for by now: a call that reported more output than was
+// estimated has used at least that, whether or not it says so again in the end.
+func (s *Service) grown(subj subject) subject {
+	v, _, err := s.catalogs.prices.Book().At(subj.call.Provider, subj.call.Model, subj.reservedAt)
+	if !subj.direct || err != nil || subj.held.OutputTokens <= outputOf(subj.call.Meters) {
+		return subj
+	}
+	e := pricing.Estimate{MaxOutputTokens: subj.held.OutputTokens, Meters: inputsOf(subj.call)}
+	costing, err := pricing.EstimateCost(v, e, pricing.Options{})
+	if err == nil && costing.Total.Cmp(subj.call.EstimateUSD) > 0 {
+		subj.call.EstimateUSD, subj.call.Meters = costing.Total, meters(e)
+	}
+	return subj
+}
+
+// outputOf is the tokens of output among meters.
+func outputOf(list map[string]money.Decimal) int64 {
+	m := make(usage.Meters, len(list))
+	for name, q := range list {
+		m[usage.Meter(name)] = q
+	}
+	return usage.FromMeters(m).OutputTokens()
+}
+
 // charge is what a settle costs.
 type charge struct {
 	status string

@@ -83,18 +83,24 @@ func (s *Service) growth(c caller, req extendRequest, subj subject) (budgetstore
 
 // usedSoFar is what a call costs that has its estimated prompt behind it and has written output tokens so far.
 func usedSoFar(v pricing.Version, contract tenant.Contract, c call, output int64) (admit.Estimate, error) {
-	e := pricing.Estimate{MaxOutputTokens: output, Meters: usage.Meters{}}
-	for name, q := range c.Meters {
-		if m := usage.Meter(name); m != usage.Output {
-			e.Meters[m] = q
-		}
-	}
+	e := pricing.Estimate{MaxOutputTokens: output, Meters: inputsOf(c)}
 	costing, err := pricing.EstimateCost(v, e, pricing.Options{})
 	if err != nil {
 		return admit.Estimate{}, err
 	}
 	nanos, err := money.CeilNano(counted(contract, costing.Total))
 	return admit.Estimate{Nanos: nanos, OutputTokens: output}, err
+}
+
+// inputsOf are the meters of an estimate but for the output that is being written.
+func inputsOf(c call) usage.Meters {
+	m := usage.Meters{}
+	for name, q := range c.Meters {
+		if name := usage.Meter(name); name != usage.Output {
+			m[name] = q
+		}
+	}
+	return m
 }
 
 func (s *Service) extended(ctx context.Context, subj subject, reply budgetstore.ExtendReply) (answer, error) {

@@ -30,6 +30,7 @@ func (s *Service) settle(ctx context.Context, c caller, id string, req settleReq
 	if err != nil {
 		return answer{}, err
 	}
+	subj = s.grown(subj)
 	contract, ok := s.catalogs.tenants.At(c.tenant, subj.reservedAt)
 	if !ok {
 		contract = c.contract
@@ -154,6 +155,9 @@ func (s *Service) meet(ctx context.Context, e ending, row pgstore.Row) ([]byte, 
 	}
 	switch {
 	case row.Outcome == pgstore.Settled && bytes.Equal(row.Fingerprint, e.fingerprint):
+		if e.subj.direct && row.OwnMode == pgstore.OwnDirect && row.Epoch == e.subj.epoch { // the first one missed Redis
+			s.applySettle(ctx, e.subj, admit.Estimate{Nanos: row.OwnNanos, InputTokens: e.charge.own.InputTokens, OutputTokens: e.charge.own.OutputTokens})
+		}
 		return row.Answer, nil
 	case row.Late != nil && bytes.Equal(row.Late.Fingerprint, e.fingerprint):
 		return row.Late.Answer, nil

@@ -101,6 +101,7 @@ func (s *Service) expire(ctx context.Context, t budgetstore.Tenant, h budgetstor
 	if err != nil {
 		return err
 	}
+	*subj = s.grown(*subj)
 	stored, done, err := s.endUnsettled(ctx, *subj, pgstore.OwnDirect)
 	raised := errors.Is(err, pgstore.ErrEpochRaised)
 	if raised { // no script can reach the hold any more: the journal adds the amount
@@ -135,15 +136,16 @@ func (s *Service) follow(ctx context.Context, subj subject, row pgstore.Row) err
 	switch {
 	case !row.ReservedAt.Equal(subj.reservedAt): // the id belongs to another reservation: this hold can never be settled
 		_, err = s.counters.Release(ctx, subj.ref())
+	case row.OwnMode == pgstore.OwnJournal:
+		// Ended while Redis was away: the journal reader adds the amount and drops the hold in one step. Dropping it here
+		// would leave the amount uncounted until then, and keeping it would count it twice.
 	case row.Outcome == pgstore.Expired:
 		_, err = s.counters.Expire(ctx, subj.ref())
 	case row.Outcome == pgstore.Released, row.Outcome == pgstore.External:
 		_, err = s.counters.Release(ctx, subj.ref())
 	case row.OwnMode == pgstore.OwnDirect:
-		_, err = s.counters.Settle(ctx, subj.ref(), admit.Estimate{Nanos: row.OwnNanos})
-	default:
-		// Settled while Redis was away: the journal reader adds the amount and drops the hold in one step. Dropping it
-		// here would leave the amount uncounted until then.
+		// The row does not know the tokens; those held are the most that it can have been.
+		_, err = s.counters.Settle(ctx, subj.ref(), admit.Estimate{Nanos: row.OwnNanos, InputTokens: subj.held.InputTokens, OutputTokens: subj.held.OutputTokens})
 	}
 	return err
 }

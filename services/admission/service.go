@@ -20,12 +20,14 @@ import (
 	"github.com/weir-project/weir/pkg/pgstore"
 )
 
-// Deps is what enters at the edge. All fields are required.
+// Deps is what enters at the edge. All fields but StoreClock are required.
 type Deps struct {
 	Log      *slog.Logger
 	Registry *prometheus.Registry
 	Now      func() time.Time
 	Random   io.Reader
+	// StoreClock replaces Redis' own time, for tests under a logical clock; nil in production.
+	StoreClock func() time.Time
 }
 
 const (
@@ -120,7 +122,7 @@ func (s *Service) connect(ctx context.Context) (err error) {
 	start, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	s.counters, err = budgetstore.Open(start, s.cfg.Redis, budgetstore.Options{MaxLease: s.cfg.MaxLease,
-		ExecutionTTL: maxRootAge + s.cfg.TokenTTL + time.Hour})
+		ExecutionTTL: maxRootAge + s.cfg.TokenTTL + time.Hour, ScriptClock: s.deps.StoreClock})
 	if err != nil {
 		return fmt.Errorf("admission: %w", err)
 	}

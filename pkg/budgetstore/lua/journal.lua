@@ -11,7 +11,7 @@ local offset, changed = unpack_('<d', get(t, '{c')), 0
 
 local function add(u, day, at, nano, tin, tout)
   own(u, day, nano, 0, true)
-  if at <= now then
+  if at <= now or at <= t[4] then -- a clock that went back hides nothing that was admitted
     advance(u, at)
     charge(u, floor(at / 1000000), 1, tin, tout, nano)
   end

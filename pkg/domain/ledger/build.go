@@ -169,8 +169,11 @@ func (e *Entry) count(f Facts) error {
 			e.OwnMode = Journal // a signed settle is own by definition; the reader adds what no script did
 		}
 	}
-	if !e.Priced() {
-		return nil // what was held is kept; nothing else is known
+	if !e.Priced() { // what was held is kept; nothing else is known
+		if f.Message == Late && f.Hold != nil {
+			e.External = f.Hold.Held // the hold is gone, or is reversed by this entry
+		}
+		return nil
 	}
 	counted := *e.Raw
 	if f.CountBilled {

@@ -1,0 +1,85 @@
+//go:build integration
+
+package admission
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/tenant"
+)
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// stroll takes the real admission and the model through the same steps.
+type stroll struct {
+	d      *desk
+	t      *rapid.T
+	tenant string
+	g      *gate
+	b      *books
+	reader *journalReader
+	read   int         // entries of the journal that the reader was given
+	past   []*gateHold // every reservation ever admitted
+	events int
+	truth  map[string]int64 // what each reservation must cost in the end, nano-dollars, as the attributor hears of it
+	final  map[string]bool  // an actual figure was heard
+}
+
+func strollLimits() gateLimits {
+	return gateLimits{requests: 14, in: 500, out: 700, concurrency: 6, minute: 4 * 100 * cent, day: 15 * 100 * cent, dayCap: 1650 * cent, month: 40 * 100 * cent,
+		rootCost: 3 * 100 * cent, rootCalls: 9, remembered: 120, idsRemembered: 64, stepTooLong: 2 * second}
+}
+
+// strollContract is the same for the service.
+func strollContract() tenant.Contract {
+	k, l := contract(), strollLimits()
+	k.Limits = tenant.Limits{RequestsPerMinute: l.requests, InputTokensPerMinute: l.in, OutputTokensPerMinute: l.out, Concurrency: l.concurrency}
+	k.Ceilings = tenant.Ceilings{Minute: money.Nano(l.minute), Day: money.Nano(l.day), Month: money.Nano(l.month)}
+	k.SoftDay = true
+	k.Execution = tenant.Execution{MaxCost: money.Nano(l.rootCost), MaxCalls: l.rootCalls}
+	return k
+}
+
+// Goal: whatever the order of messages, repeats, lost answers, crashes between Postgres and Redis, new processes, clock
+// steps, late and external usage: every answer and every counter is the model's, and in the end Redis and the books agree
+// to the nano-dollar.
+func TestAdmissionIsTheModel(t *testing.T) {
+	d := newDesk(t, map[string]tenant.Contract{"acme": strollContract()})
+	for name, value := range map[string]string{"rapid.steps": "50", "rapid.checks": "70", "rapid.seed": fmt.Sprint(time.Now().UnixNano())} {
+		if f := flag.Lookup(name); f.Value.String() == f.DefValue { // what was asked for on the command line stands
+			d.must(flag.Set(name, value))
+			t.Cleanup(func() { _ = flag.Set(name, f.DefValue) })
+		}
+	}
+	t.Logf("-rapid.seed=%s", flag.Lookup("rapid.seed").Value)
+	count := map[string]int{}
+	offset := int64(0)
+	run := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		run++
+		s := &stroll{d: d, t: rt, tenant: fmt.Sprintf("t%d-%d", run, time.Now().UnixNano()), g: newGate(strollLimits()), truth: map[string]int64{}, final: map[string]bool{}}
+		d.heal()
+		d.clock.us.Store(deskStart().UnixMicro())
+		s.start(offset)
+		rt.Repeat(map[string]func(*rapid.T){
+			"reserve": s.reserve, "reserve ": s.reserve, "reserve  ": s.reserve, "reserve once more": s.reserveAgain, "settle": s.settle, "settle ": s.settle,
+			"settle late": s.settleLate, "release": s.release, "extend": s.extend, "time": s.time, "time ": s.time, "reap": s.reap,
+			"attribute": s.attribute, "usage from Kafka": s.fromKafka, "read the journal": s.readJournal, "publish": s.publish, "another process": s.replace,
+			"": func(*rapid.T) { s.compare(); count["steps"]++ },
+		})
+		s.finish()
+		offset = s.b.base + int64(len(s.b.entries)) + 1000
+		for v, n := range s.b.verdicts {
+			count[string(v)] += n
+		}
+	})
+	t.Logf("%d runs, %v", run, count)
+}
