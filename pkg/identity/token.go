@@ -108,17 +108,26 @@ func (k TokenKey) SignExecutionToken(e Execution, now time.Time) (string, error)
 // broker's) for a usage event, so that an outage or a replay loses nothing. All errors are ErrUnauthenticated: a caller
 // that has not loaded control.keys.v1 yet is not ready and must not ask.
 func VerifyExecutionToken(token string, lookup LookupSigningKey, at time.Time) (Execution, error) {
+	e, _, err := verifyExecutionToken(token, lookup, at)
+	return e, err
+}
+
+// verifyExecutionToken also tells the id of the key that signed, which is the hash of that key.
+func verifyExecutionToken(token string, lookup LookupSigningKey, at time.Time) (Execution, string, error) {
 	if len(token) > maxToken {
-		return Execution{}, fmt.Errorf("%w: the execution token is too long", ErrUnauthenticated)
+		return Execution{}, "", fmt.Errorf("%w: the execution token is too long", ErrUnauthenticated)
 	}
 	var claims tokenClaims
 	parser := jwt.NewParser(jwt.WithValidMethods([]string{tokenAlgorithm}), jwt.WithIssuer(tokenIssuer),
 		jwt.WithAudience(tokenAudience), jwt.WithExpirationRequired(), jwt.WithStrictDecoding(),
 		jwt.WithTimeFunc(func() time.Time { return at }))
-	if _, err := parser.ParseWithClaims(token, &claims, findKey(lookup, at)); err != nil {
-		return Execution{}, fmt.Errorf("%w: execution token: %s", ErrUnauthenticated, reason(err))
+	parsed, err := parser.ParseWithClaims(token, &claims, findKey(lookup, at))
+	if err != nil {
+		return Execution{}, "", fmt.Errorf("%w: execution token: %s", ErrUnauthenticated, reason(err))
 	}
-	return claims.execution()
+	kid, _ := parsed.Header["kid"].(string)
+	e, err := claims.execution()
+	return e, kid, err
 }
 
 // findKey is the key of a token. The type is compared first: a JWT of the company's identity provider, even if an

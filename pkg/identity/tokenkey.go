@@ -107,11 +107,13 @@ func publicAt(key *weirv1.SigningKey, id string, at time.Time) (ed25519.PublicKe
 	if key.GetAlgorithm() != tokenAlgorithm || len(public) != ed25519.PublicKeySize || keyID(public) != id {
 		return nil, false
 	}
+	return public, validAt(key, at)
+}
+
+// validAt reports whether a record's time is now.
+func validAt(key *weirv1.SigningKey, at time.Time) bool {
 	from, to := key.GetNotBefore(), key.GetNotAfter()
-	if from != nil && at.Before(from.AsTime()) || to != nil && !at.Before(to.AsTime()) {
-		return nil, false
-	}
-	return public, true
+	return (from == nil || !at.Before(from.AsTime())) && (to == nil || at.Before(to.AsTime()))
 }
 
 func keyID(public ed25519.PublicKey) string {

@@ -18,6 +18,7 @@ type catalogs struct {
 	tenants *catalog.Tenants
 	apiKeys *catalog.APIKeys
 	signing *catalog.SigningKeys
+	tokens  *identity.TokenCache // execution tokens, by signing
 	prices  *catalog.Prices
 	// followers are those of the four, of the revocations and of the kill switches.
 	followers []*bus.Follower
@@ -31,6 +32,7 @@ func (s *Service) followCatalogs() {
 	}
 	c := &catalogs{tenants: catalog.NewTenants(bad), apiKeys: catalog.NewAPIKeys(bad), signing: catalog.NewSigningKeys(bad),
 		prices: catalog.NewPrices(bad), ownKey: s.cfg.TokenKey.ID}
+	c.tokens = identity.NewTokenCache(c.signing.Get)
 	s.kills = newKillSwitch(bad)
 	c.followers = []*bus.Follower{
 		s.conn.Follow(topics.CatalogTenants, c.tenants.Apply),

@@ -94,7 +94,7 @@ func (s *Service) execution(c caller, token string) (identity.Execution, error) 
 	if token == "" {
 		return identity.Execution{}, nil
 	}
-	e, err := identity.VerifyExecutionToken(token, s.catalogs.signing.Get, s.deps.Now())
+	e, err := s.catalogs.tokens.Verify(token, s.deps.Now())
 	if err != nil {
 		return identity.Execution{}, identityProblem(err)
 	}
