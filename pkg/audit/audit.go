@@ -59,7 +59,7 @@ type Books interface {
 	WindowConflicts(ctx context.Context, fn func(key WindowKey, contents int64) error) error
 }
 
-// Counters are a tenant's dollars in Redis. Own is settled and held, Held what open holds may still give back.
+// Counters are the dollars of a tenant or a sub-scope in Redis. Own is settled and held, Held what open holds may still give back.
 type Counters struct {
 	Known                              bool
 	DayLabel, MonthLabel               int32
@@ -78,6 +78,8 @@ type ExecutionCounters struct {
 type Budgets interface {
 	// Tenant reads the counters of a tenant; the time zone is that of its budget calendar.
 	Tenant(ctx context.Context, tenant string, zone *time.Location) (Counters, error)
+	// Scope reads the counters of a sub-scope: kind is cost_center, agent or api_key.
+	Scope(ctx context.Context, tenant, kind, id string, zone *time.Location) (Counters, error)
 	// Execution reads the counters of a root execution.
 	Execution(ctx context.Context, tenant, root string) (ExecutionCounters, error)
 }

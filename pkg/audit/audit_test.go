@@ -20,7 +20,7 @@ import (
 // call, an expired hold, a termination, a duplicate, a rerouted event, and two dead letters.
 func small(t *testing.T, change func(*world)) *world {
 	t.Helper()
-	w := &world{t: t, next: map[string]int64{}, offsets: map[*weirv1.LedgerEntry]int64{}, tenants: map[string]audit.Counters{}, roots: map[string]audit.ExecutionCounters{}}
+	w := &world{t: t, next: map[string]int64{}, offsets: map[*weirv1.LedgerEntry]int64{}, tenants: map[string]audit.Counters{}, roots: map[string]audit.ExecutionCounters{}, scopes: map[string]audit.Counters{}}
 	w.catalog()
 	at, external := w.send(event("acme", "external"))
 	w.book(at, external, 0, 35_000_100, nil, line{"input_tokens", "10000", "0.0000025"}, line{"output_tokens", "1000", "0.0000100001"})
@@ -121,13 +121,13 @@ func TestCleanWorld(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	want := audit.Report{
-		Events: 15, Entries: 9, DeadLetters: 3, Duplicates: 4, LedgerRows: 9, Windows: 19, Tenants: 2, Executions: 2,
+		Events: 15, Entries: 9, DeadLetters: 3, Duplicates: 4, LedgerRows: 9, Windows: 19, Tenants: 2, Scopes: 3, Executions: 2,
 		RawCostUSD: "0.0476501000001", BilledUSD: "0.0536001125001125", OK: true,
 	}
 	r.Differences = nil
 	if got := r; got.RawCostUSD != want.RawCostUSD || got.BilledUSD != want.BilledUSD || got.Events != want.Events || got.Entries != want.Entries ||
 		got.DeadLetters != want.DeadLetters || got.Duplicates != want.Duplicates || got.LedgerRows != want.LedgerRows || got.Windows != want.Windows ||
-		got.Tenants != want.Tenants || got.Executions != want.Executions {
+		got.Scopes != want.Scopes || got.Tenants != want.Tenants || got.Executions != want.Executions {
 		t.Errorf("%+v,\nwant %+v", got, want)
 	}
 }

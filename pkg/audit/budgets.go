@@ -26,6 +26,9 @@ func checkBudgets(ctx context.Context, s Sources, j *journal, book catalogs, wan
 		if err := checkTenant(ctx, s, tenant, book.tenants[tenant].at(s.Now), j.own[tenant], want, r); err != nil {
 			return err
 		}
+		if err := checkScopeBudgets(ctx, s, tenant, book.tenants[tenant], want, r); err != nil {
+			return err
+		}
 	}
 	for _, x := range j.executions() {
 		if err := checkExecution(ctx, s, x, want, r); err != nil {

@@ -55,7 +55,7 @@ func recovered(t *testing.T, after time.Duration, before func(*recovery), spoil 
 	var old *world
 	small(t, func(w *world) {
 		r.world = w
-		old = &world{t: t, next: map[string]int64{}, offsets: w.offsets, tenants: map[string]audit.Counters{}, roots: map[string]audit.ExecutionCounters{}}
+		old = &world{t: t, next: map[string]int64{}, offsets: w.offsets, tenants: map[string]audit.Counters{}, roots: map[string]audit.ExecutionCounters{}, scopes: map[string]audit.Counters{}}
 		old.entries = slices.Clone(w.entries)
 		if before != nil {
 			before(r)

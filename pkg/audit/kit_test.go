@@ -42,6 +42,7 @@ type world struct {
 	conflicts []audit.WindowKey
 	tenants   map[string]audit.Counters
 	roots     map[string]audit.ExecutionCounters // tenant/root
+	scopes    map[string]audit.Counters          // "tenant kind id"
 }
 
 // Books and Budgets as the auditor asks them.
@@ -74,6 +75,10 @@ func (w *world) WindowConflicts(_ context.Context, fn func(audit.WindowKey, int6
 
 func (w *world) Tenant(_ context.Context, tenant string, _ *time.Location) (audit.Counters, error) {
 	return w.tenants[tenant], nil
+}
+
+func (w *world) Scope(_ context.Context, tenant, kind, id string, _ *time.Location) (audit.Counters, error) {
+	return w.scopes[tenant+" "+kind+" "+id], nil
 }
 
 func (w *world) Execution(_ context.Context, tenant, root string) (audit.ExecutionCounters, error) {
@@ -349,20 +354,27 @@ func (w *world) fold(t audit.WindowRow, k audit.WindowKey, e *weirv1.LedgerEntry
 
 // count sets the Redis counters of a window. Five nano-dollars more are held: open holds are no difference.
 func (w *world) count(row audit.WindowRow) {
-	if row.Key.Scope != "TENANT" && row.Key.Scope != "EXECUTION" {
-		return
+	day := func(c *audit.Counters) {
+		c.Known, c.DayLabel, c.DayOwn, c.DayHeld, c.DayExternal = true, int32(row.Key.Window), row.OwnNanos+5, 5, row.ExternalNanos
 	}
-	c := w.tenants[row.Key.Tenant]
-	c.Known = true
+	month := func(c *audit.Counters) {
+		c.Known, c.MonthLabel, c.MonthOwn, c.MonthHeld, c.MonthExternal = true, int32(row.Key.Window), row.OwnNanos+5, 5, row.ExternalNanos
+	}
+	at, all := row.Key.Tenant, w.tenants
+	if row.Key.Scope != "TENANT" && row.Key.Scope != "EXECUTION" {
+		at, all = row.Key.Tenant+" "+strings.ToLower(row.Key.Scope)+" "+row.Key.ScopeID, w.scopes
+	}
+	c := all[at]
 	switch row.Key.Kind {
 	case "DAY":
-		c.DayLabel, c.DayOwn, c.DayHeld, c.DayExternal = int32(row.Key.Window), row.OwnNanos+5, 5, row.ExternalNanos
+		day(&c)
 	case "MONTH":
-		c.MonthLabel, c.MonthOwn, c.MonthHeld, c.MonthExternal = int32(row.Key.Window), row.OwnNanos+5, 5, row.ExternalNanos
+		month(&c)
 	case "EXECUTION":
 		w.roots[row.Key.Tenant+"/"+row.Key.ScopeID] = audit.ExecutionCounters{Exists: true, Known: true, Own: row.OwnNanos + 5, Held: 5, External: row.ExternalNanos}
 	}
-	w.tenants[row.Key.Tenant] = c
+	c.Known = true
+	all[at] = c
 }
 
 func windowRecord(w *world, row audit.WindowRow) bus.Record {

@@ -34,6 +34,7 @@ type Report struct {
 	Windows     int64        `json:"windows"`
 	Tenants     int64        `json:"tenants"`
 	Executions  int64        `json:"executions"`
+	Scopes      int64        `json:"scopes"`
 	RawCostUSD  string       `json:"raw_cost_usd"`
 	BilledUSD   string       `json:"billed_cost_usd"`
 	Differences []Difference `json:"differences"`

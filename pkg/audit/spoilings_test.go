@@ -116,6 +116,13 @@ func spoiledCounters() []spoiling {
 			w.tenants["acme"] = c
 		}, "redis", append([]string{"tenant acme"}, words...)}
 	}
+	scope := func(name string, change func(*audit.Counters), words ...string) spoiling {
+		return spoiling{"redis " + name, func(w *world) {
+			c := w.scopes["acme cost_center sales"]
+			change(&c)
+			w.scopes["acme cost_center sales"] = c
+		}, "redis", append([]string{"tenant acme cost_center sales"}, words...)}
+	}
 	root := func(name string, change func(*audit.ExecutionCounters), words ...string) spoiling {
 		return spoiling{"redis " + name, func(w *world) {
 			c := w.roots["acme/x1"]
@@ -130,6 +137,14 @@ func spoiledCounters() []spoiling {
 		tenant("month own", func(c *audit.Counters) { c.MonthOwn-- }, "MONTH 202603 own"),
 		tenant("month external", func(c *audit.Counters) { c.MonthExternal++ }, "MONTH 202603 external"),
 		tenant("gone", func(c *audit.Counters) { *c = audit.Counters{} }, "none"),
+		scope("sub-scope day own", func(c *audit.Counters) { c.DayOwn++ }, "DAY 20260315 own"),
+		scope("sub-scope day external", func(c *audit.Counters) { c.DayExternal++ }, "DAY 20260315 external"),
+		scope("sub-scope month own", func(c *audit.Counters) { c.MonthHeld++ }, "MONTH 202603 own"),
+		scope("sub-scope month external", func(c *audit.Counters) { c.MonthExternal-- }, "MONTH 202603 external"),
+		scope("sub-scope gone", func(c *audit.Counters) { *c = audit.Counters{} }, "none"),
+		{"redis sub-scope of nothing", func(w *world) {
+			w.scopes["acme api_key k1"] = audit.Counters{Known: true, MonthOwn: 9}
+		}, "redis", []string{"tenant acme api_key k1", "MONTH"}},
 		root("execution own", func(c *audit.ExecutionCounters) { c.Own++ }, "own"),
 		root("execution external", func(c *audit.ExecutionCounters) { c.External++ }, "external"),
 		root("execution gone", func(c *audit.ExecutionCounters) { *c = audit.ExecutionCounters{} }, "none"),

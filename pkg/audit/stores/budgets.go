@@ -9,6 +9,7 @@ import (
 	"github.com/weir-project/weir/pkg/audit"
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/window"
 )
 
 // Budgets is Redis as the auditor sees it.
@@ -28,11 +29,25 @@ func (b Budgets) Tenant(ctx context.Context, tenant string, zone *time.Location)
 	if err != nil {
 		return audit.Counters{}, fmt.Errorf("budget of %s: %w", tenant, err)
 	}
+	return counters(u), nil
+}
+
+// Scope implements audit.Budgets.
+func (b Budgets) Scope(ctx context.Context, tenant, kind, id string, zone *time.Location) (audit.Counters, error) {
+	u, err := b.Store.ScopeBudget(ctx, budgetstore.Tenant{ID: tenant, Epoch: b.Epoch}, window.Scope{Kind: window.ScopeKind(kind), ID: id},
+		admit.CalendarAt(b.Now(), zone), false)
+	if err != nil || u.At.IsZero() {
+		return audit.Counters{}, err
+	}
+	return counters(u), nil
+}
+
+func counters(u budgetstore.Budget) audit.Counters {
 	return audit.Counters{
 		Known: true, DayLabel: u.Day.Label, MonthLabel: u.Month.Label,
 		DayOwn: int64(u.Day.Own), DayHeld: int64(u.Day.Held), DayExternal: int64(u.Day.External),
 		MonthOwn: int64(u.Month.Own), MonthHeld: int64(u.Month.Held), MonthExternal: int64(u.Month.External),
-	}, nil
+	}
 }
 
 // Execution implements audit.Budgets.
