@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weir-project/weir/pkg/domain/ladder"
+	"github.com/weir-project/weir/pkg/domain/tenant"
 )
 
 const laddered = `
@@ -45,13 +46,13 @@ func TestLadderOfPlans(t *testing.T) {
 	if heir.Ladder != [3]int32{40, 70, 90} || a.SemanticThreshold != "0.95" || a.UpgradeURL != "https://example.com/upgrade" || a.Language != ladder.Spanish {
 		t.Errorf("heir: %v %+v", heir.Ladder, a)
 	}
-	if model, ok := a.SavingModel("openai", "gpt-4o"); !ok || model != "gpt-4o-mini" {
+	if model, ok := a.SavingModel(tenant.Model{Provider: "openai", Name: "gpt-4o"}); !ok || model != "gpt-4o-mini" {
 		t.Errorf("saving model %q %v", model, ok)
 	}
-	if model, ok := a.SavingModel("azure", "gpt-4o"); ok {
+	if model, ok := a.SavingModel(tenant.Model{Provider: "azure", Name: "gpt-4o"}); ok {
 		t.Errorf("another provider's model saves by %q", model)
 	}
-	if model, ok := a.SavingModel("anthropic", "claude-opus-4-20260101", "claude-opus-4"); !ok || model != "claude-haiku-4" {
+	if model, ok := a.SavingModel(tenant.Model{Provider: "anthropic", Name: "claude-opus-4-20260101"}, tenant.Model{Provider: "anthropic", Name: "claude-opus-4"}); !ok || model != "claude-haiku-4" {
 		t.Errorf("the model's own name is not tried: %q", model)
 	}
 	if want := (ladder.Texts{Saving: "Frugal mode.", Cut: "Out of money."}); a.Texts[ladder.English] != want || a.Texts[ladder.Spanish].Saving != "Modo frugal." {

@@ -60,7 +60,8 @@ const (
 // saving quotes the cheaper model that the plan names for the one asked for: nil where it names none, or where that
 // model cannot stand in for this call.
 func (s *Service) saving(c caller, req reserveRequest, normal pricing.Version, asked call, now time.Time) (*quoted, *admit.Estimate) {
-	model, named := c.contract.Actions.SavingModel(req.Provider, req.Model, normal.Model)
+	model, named := c.contract.Actions.SavingModel(tenant.Model{Provider: req.Provider, Name: req.Model},
+		tenant.Model{Provider: req.Provider, Name: normal.Model}, tenant.Model{Provider: normal.Provider, Name: normal.Model})
 	if !named {
 		return nil, nil
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/catalog"
-	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/domain/tenant"
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/tenantsfile"
@@ -65,6 +64,9 @@ func (a *app) tenantsApply(ctx context.Context, out io.Writer, file string, prun
 		return err
 	}
 	if err := a.publish(ctx, conn, topics.CatalogTenants, records); err != nil {
+		return err
+	}
+	if err := warnSavingModels(ctx, conn, parsed, now); err != nil {
 		return err
 	}
 	if a.json {
@@ -152,31 +154,6 @@ type tenantView struct {
 	Scopes      []scopeView `json:"scopes,omitempty"`
 	Removed     bool        `json:"removed,omitempty"`
 	Versions    int         `json:"versions"`
-}
-
-// ladderView is a plan's ladder under the names of the tenants file.
-type ladderView struct {
-	Thresholds        [3]int32                         `json:"thresholds"`
-	SemanticThreshold string                           `json:"semantic_threshold,omitempty"`
-	SavingModels      map[string]string                `json:"saving_models,omitempty"`
-	UpgradeURL        string                           `json:"upgrade_url,omitempty"`
-	Language          ladder.Language                  `json:"language"`
-	Texts             map[ladder.Language]ladder.Texts `json:"texts,omitempty"`
-}
-
-func ladderOf(c tenant.Contract) ladderView {
-	a := c.Actions
-	return ladderView{Thresholds: c.Ladder, SemanticThreshold: a.SemanticThreshold, SavingModels: a.SavingModels, UpgradeURL: a.UpgradeURL,
-		Language: a.In(""), Texts: a.Texts}
-}
-
-// short is the ladder in one column: the steps, and how many models have a cheaper one.
-func (l ladderView) short() string {
-	s := fmt.Sprintf("%d/%d/%d", l.Thresholds[0], l.Thresholds[1], l.Thresholds[2])
-	if n := len(l.SavingModels); n > 0 {
-		s += fmt.Sprintf(" (%d cheaper)", n)
-	}
-	return s
 }
 
 func (a *app) tenantsShow(ctx context.Context, out io.Writer, ids []string, now time.Time) error {

@@ -34,12 +34,15 @@ type Actions struct {
 	Texts map[ladder.Language]ladder.Texts
 }
 
-// SavingModel is the cheaper model that the plan names for a model, by its provider's name first; false without one. The
+// Model is one name of a model: a request and the price book may use different ones of the same.
+type Model struct{ Provider, Name string }
+
+// SavingModel is the cheaper model that the plan names for a model, with its provider's name first; false without one. The
 // names of a model are tried in their order.
-func (a Actions) SavingModel(provider string, names ...string) (string, bool) {
-	for _, name := range names {
-		for _, key := range []string{provider + "/" + name, name} {
-			if model, ok := a.SavingModels[key]; ok && model != name {
+func (a Actions) SavingModel(names ...Model) (string, bool) {
+	for _, m := range names {
+		for _, key := range []string{m.Provider + "/" + m.Name, m.Name} {
+			if model, ok := a.SavingModels[key]; ok && model != m.Name {
 				return model, true
 			}
 		}
