@@ -8,8 +8,8 @@ import "github.com/weir-project/weir/pkg/bus"
 // AdmissionDecisions is admission.decisions.v1: Refusals, rung changes and trips of admission.
 var AdmissionDecisions = bus.NewTopic(bus.TopicSpec{Name: "admission.decisions.v1", Key: "tenant", Partitions: 4, Cleanup: "delete", RetentionMs: 3024000000, MinCompactionLagMs: 0, MaxRecordBytes: 65536})
 
-// BudgetWindows is budget.windows.v1: Cumulative, versioned totals per tenant and execution; own and external apart.
-var BudgetWindows = bus.NewTopic(bus.TopicSpec{Name: "budget.windows.v1", Key: "tenant, scope and window; partitioned by tenant alone", Partitions: 4, Cleanup: "compact", RetentionMs: -1, MinCompactionLagMs: 3600000, MaxRecordBytes: 65536})
+// BudgetWindows is budget.windows.v1: Cumulative, versioned totals per tenant, sub-scope and execution, own and external apart; and the base of the last recovery (base_epoch is not 0).
+var BudgetWindows = bus.NewTopic(bus.TopicSpec{Name: "budget.windows.v1", Key: "tenant, scope and window, of a base its epoch too; partitioned by tenant alone", Partitions: 4, Cleanup: "compact", RetentionMs: -1, MinCompactionLagMs: 3600000, MaxRecordBytes: 65536})
 
 // CatalogApikeys is catalog.apikeys.v1: API keys by their hash.
 var CatalogApikeys = bus.NewTopic(bus.TopicSpec{Name: "catalog.apikeys.v1", Key: "key id", Partitions: 1, Cleanup: "compact", RetentionMs: -1, MinCompactionLagMs: 3600000, MaxRecordBytes: 65536})
@@ -29,8 +29,8 @@ var ControlKillswitch = bus.NewTopic(bus.TopicSpec{Name: "control.killswitch.v1"
 // ExecutionsRevoked is executions.revoked.v1: Root executions that were ended, with all their descendants.
 var ExecutionsRevoked = bus.NewTopic(bus.TopicSpec{Name: "executions.revoked.v1", Key: "tenant and root execution", Partitions: 4, Cleanup: "compact,delete", RetentionMs: 3024000000, MinCompactionLagMs: 3600000, MaxRecordBytes: 65536})
 
-// LedgerEntries is ledger.entries.v1: The journal. Every bill, window and counter is rebuilt from it.
-var LedgerEntries = bus.NewTopic(bus.TopicSpec{Name: "ledger.entries.v1", Key: "tenant", Partitions: 4, Cleanup: "delete", RetentionMs: -1, MinCompactionLagMs: 0, MaxRecordBytes: 2097152})
+// LedgerEntries is ledger.entries.v1: The journal. Every bill, window and counter is rebuilt from it. A marker (EPOCH_MARKER) is no entry of anybody's; it is about its partition.
+var LedgerEntries = bus.NewTopic(bus.TopicSpec{Name: "ledger.entries.v1", Key: "tenant; of a marker its id", Partitions: 4, Cleanup: "delete", RetentionMs: -1, MinCompactionLagMs: 0, MaxRecordBytes: 2097152})
 
 // UsageDeadletter is usage.deadletter.v1: What could not be billed, with its reason in headers and its original bytes as value.
 var UsageDeadletter = bus.NewTopic(bus.TopicSpec{Name: "usage.deadletter.v1", Key: "original key", Partitions: 4, Cleanup: "delete", RetentionMs: 31536000000, MinCompactionLagMs: 0, MaxRecordBytes: 4194304})

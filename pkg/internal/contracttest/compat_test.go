@@ -106,10 +106,10 @@ func TestBreaks(t *testing.T) {
 		want   string
 	}{
 		{"nothing", func(*descriptorpb.FileDescriptorProto) {}, ""},
-		{"message gone", func(f *descriptorpb.FileDescriptorProto) { f.MessageType = f.MessageType[1:] }, "MeterLine is gone"},
-		{"field gone", func(f *descriptorpb.FileDescriptorProto) { f.MessageType[0].Field = f.MessageType[0].Field[1:] }, "MeterLine.meter = 1 is gone"},
+		{"message gone", func(f *descriptorpb.FileDescriptorProto) { f.MessageType = f.MessageType[1:] }, "EpochMarker is gone"},
+		{"field gone", func(f *descriptorpb.FileDescriptorProto) { f.MessageType[0].Field = f.MessageType[0].Field[1:] }, "EpochMarker.epoch = 1 is gone"},
 		{"renamed", func(f *descriptorpb.FileDescriptorProto) { f.MessageType[0].Field[0].Name = proto.String("gauge") }, "is now called gauge"},
-		{"renumbered", func(f *descriptorpb.FileDescriptorProto) { f.MessageType[0].Field[0].Number = proto.Int32(99) }, "MeterLine.meter = 1 is gone"},
+		{"renumbered", func(f *descriptorpb.FileDescriptorProto) { f.MessageType[0].Field[0].Number = proto.Int32(99) }, "EpochMarker.epoch = 1 is gone"},
 		{"retyped", func(f *descriptorpb.FileDescriptorProto) {
 			f.MessageType[0].Field[0].Type = descriptorpb.FieldDescriptorProto_TYPE_BYTES.Enum()
 		}, "has another type"},
