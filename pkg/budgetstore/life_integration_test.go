@@ -5,7 +5,6 @@ package budgetstore
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -13,44 +12,6 @@ import (
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/testkit"
 )
-
-// However arrivals fall, no 60 s hold more than the limit, and the gate is never shut for more than a second too long.
-func TestSlidingMinute(t *testing.T) {
-	w := newWorld(t)
-	w.limits.Requests, w.limits.Minute = 20, admit.Hard(1000)
-	r := rand.New(rand.NewPCG(7, 7))
-	type admitted struct {
-		at   time.Time
-		nano money.Nano
-	}
-	var list []admitted
-	inside := func(from time.Time) (n int64, sum money.Nano) {
-		for _, a := range list {
-			if a.at.After(from) {
-				n++
-				sum += a.nano
-			}
-		}
-		return n, sum
-	}
-	for range 3000 {
-		w.clock.advance(time.Duration(r.ExpFloat64() * float64(1500*time.Millisecond)))
-		nano := money.Nano(1 + r.IntN(120))
-		reply := w.reserve(w.request(nano))
-		now := w.clock.now()
-		switch reply.Verdict {
-		case Admitted:
-			list = append(list, admitted{reply.Answer.ReservedAt, nano})
-			if n, sum := inside(reply.Answer.ReservedAt.Add(-time.Minute)); n > 20 || sum > 1000 {
-				t.Fatalf("%d calls and %d nano-dollars within 60 s", n, sum)
-			}
-		case Refused:
-			if n, sum := inside(now.Add(-61 * time.Second)); n < 20 && sum+nano <= 1000 {
-				t.Fatalf("refused %+v with %d calls and %d nano-dollars in 61 s", reply.Refusal, n, sum)
-			}
-		}
-	}
-}
 
 // A hold opened at 23:59 and settled at 00:01 is charged to the day and month in which it was reserved (field report 107).
 func TestSettleAfterMidnight(t *testing.T) {

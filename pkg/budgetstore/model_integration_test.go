@@ -4,6 +4,8 @@ package budgetstore
 
 import (
 	"math/rand/v2"
+	"slices"
+	"time"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/ladder"
@@ -11,40 +13,47 @@ import (
 )
 
 // model is the same tenant as plain lists: every charge ever made, summed anew for each question. It knows nothing of
-// rings, packed bytes or keys.
+// rings, packed bytes, days or keys.
 type model struct {
 	last    int64       // µs of the last admitted decision
 	rung    ladder.Rung // that it was told
 	holds   map[string]*modelHold
 	charges []*charge
 	ended   []endedID
-	minutes map[int64]versioned
-	days    map[int32]versioned
-	months  map[int32]versioned
-	roots   map[string]*modelRoot
-	offset  int64
+	outside map[string]*external // by sub-scope, "" for the tenant
+	// turned is the day for which the last 30 were last looked at, of each sub-scope; 0: a calendar month was.
+	turned map[string]int32
+	roots  map[string]*modelRoot
+	offset int64
 }
 
 // charge is one amount in the sliding minute, the day and the month.
 type charge struct {
-	second     int64
-	day, month int32
-	root       string
-	requests   int64
-	amount     admit.Estimate
-	open       bool // still held
+	second   int64
+	day      int32
+	root     string
+	scopes   []string
+	requests int64
+	amount   admit.Estimate
+}
+
+// external is what never asked.
+type external struct {
+	minutes      map[int64]versioned
+	days, months map[int32]versioned
+	top          int64 // the highest version taken
 }
 
 type modelHold struct {
-	id, root   string
-	print      admit.Fingerprint
-	at, ends   int64
-	expiring   bool
-	held       admit.Estimate
-	first      *charge   // at the second of the reservation
-	growth     []*charge // at the seconds of the growth
-	day, month int32
-	answer     admit.Answer
+	id, root string
+	scopes   []string
+	print    admit.Fingerprint
+	at, ends int64
+	expiring bool
+	held     admit.Estimate
+	first    *charge // at the second of the reservation; growth is at others
+	day      int32
+	answer   admit.Answer
 }
 
 type endedID struct {
@@ -68,34 +77,80 @@ type modelRoot struct {
 }
 
 func newModel() *model {
-	return &model{holds: map[string]*modelHold{}, minutes: map[int64]versioned{}, days: map[int32]versioned{}, months: map[int32]versioned{},
-		roots: map[string]*modelRoot{}}
+	return &model{holds: map[string]*modelHold{}, outside: map[string]*external{}, turned: map[string]int32{}, roots: map[string]*modelRoot{}}
 }
 
-// usage is everything that counts at time now in a day and a month.
-func (m *model) usage(now int64, day, month int32, root string) admit.Usage {
-	var u admit.Usage
+func (m *model) external(scope string) *external {
+	if m.outside[scope] == nil {
+		m.outside[scope] = &external{minutes: map[int64]versioned{}, days: map[int32]versioned{}, months: map[int32]versioned{}}
+	}
+	return m.outside[scope]
+}
+
+// month is which days count in a month: those of a calendar month, or the 30 before a day and all from it on.
+type month struct {
+	calendar int32
+	from     int32
+}
+
+func calendarMonth(day int32) month { return month{calendar: day / 100} }
+
+func last30(day int32) month { return month{from: daysBefore(day, 30)} }
+
+func (m month) has(day int32) bool { return m.calendar == day/100 || m.from > 0 && day >= m.from }
+
+func daysBefore(day int32, n int) int32 {
+	y, mo, d := time.Date(int(day/10000), time.Month(day/100%100), int(day%100), 0, 0, 0, 0, time.UTC).AddDate(0, 0, -n).Date()
+	return int32(y*10000 + int(mo)*100 + d)
+}
+
+// dollars are the windows of the tenant ("") or of a sub-scope.
+func (m *model) dollars(scope string, now int64, day int32, in month) admit.ScopeUsage {
+	var u admit.ScopeUsage
+	second := now / 1_000_000
+	for _, c := range m.charges {
+		if scope != "" && !slices.Contains(c.scopes, scope) {
+			continue
+		}
+		if c.second >= second-60 {
+			u.Minute += c.amount.Nanos
+		}
+		if c.day == day {
+			u.Day += c.amount.Nanos
+		}
+		if in.has(c.day) {
+			u.Month += c.amount.Nanos
+		}
+	}
+	x := m.external(scope)
+	for start, v := range x.minutes {
+		if start+120 > second && v.nanos > 0 {
+			u.Minute += v.nanos
+		}
+	}
+	u.Day += x.days[day].nanos
+	if in.calendar > 0 {
+		u.Month += x.months[in.calendar].nanos
+	} else {
+		for d, v := range x.days {
+			if in.has(d) {
+				u.Month += v.nanos
+			}
+		}
+	}
+	return u
+}
+
+// usage is everything that counts against the tenant and one root at time now.
+func (m *model) usage(now int64, day int32, in month, root string) admit.Usage {
+	dollars := m.dollars("", now, day, in)
+	u := admit.Usage{Minute: dollars.Minute, Day: dollars.Day, Month: dollars.Month}
 	second := now / 1_000_000
 	for _, c := range m.charges {
 		if c.second >= second-60 {
 			u.Requests += c.requests
 			u.InputTokens += c.amount.InputTokens
 			u.OutputTokens += c.amount.OutputTokens
-			u.Minute += c.amount.Nanos
-		}
-		if c.day == day {
-			u.Day += c.amount.Nanos
-		}
-		if c.month == month {
-			u.Month += c.amount.Nanos
-		}
-		if root != "" && c.root == root {
-			u.Execution.Spent += c.amount.Nanos
-		}
-	}
-	for start, v := range m.minutes {
-		if start+120 > second && v.nanos > 0 {
-			u.Minute += v.nanos
 		}
 	}
 	for _, x := range m.roots {
@@ -103,17 +158,28 @@ func (m *model) usage(now int64, day, month int32, root string) admit.Usage {
 			u.OpenExecutions++
 		}
 	}
-	u.Day += m.days[day].nanos
-	u.Month += m.months[month].nanos
 	for _, h := range m.holds {
 		if !h.expiring && h.ends > now {
 			u.Running++
 		}
 	}
-	if x := m.roots[root]; x != nil {
-		u.Execution.Spent += x.external.nanos
-		u.Execution.Calls, u.Execution.Revoked, u.Execution.Open = x.calls, x.revoked, x.open
+	u.Execution = m.execution(root)
+	return u
+}
+
+func (m *model) execution(root string) admit.ExecutionUsage {
+	var u admit.ExecutionUsage
+	x := m.roots[root]
+	if root == "" || x == nil {
+		return u
 	}
+	for _, c := range m.charges {
+		if c.root == root {
+			u.Spent += c.amount.Nanos
+		}
+	}
+	u.Spent += x.external.nanos
+	u.Calls, u.Revoked, u.Open = x.calls, x.revoked, x.open
 	return u
 }
 
@@ -175,9 +241,6 @@ func (m *model) end(h *modelHold, actual admit.Estimate, now int64) {
 	h.first.amount.Nanos += actual.Nanos - h.held.Nanos
 	h.first.amount.InputTokens += actual.InputTokens - h.held.InputTokens
 	h.first.amount.OutputTokens += actual.OutputTokens - h.held.OutputTokens
-	for _, c := range append(h.growth, h.first) {
-		c.open = false
-	}
 	delete(m.holds, h.id)
 	if x := m.roots[h.root]; x != nil {
 		x.used = max(x.used, now)
@@ -185,13 +248,16 @@ func (m *model) end(h *modelHold, actual admit.Estimate, now int64) {
 	m.ended = append(m.ended, endedID{h.id, now/1_000_000 + 120})
 }
 
-// held is what the open holds of a day or month may give back.
-func (m *model) held(day, month int32) (d, mo money.Nano) {
+// held is what the open holds of a day or month may give back; the last 30 days have it of all.
+func (m *model) held(scope string, day int32, in month) (d, mo money.Nano) {
 	for _, h := range m.holds {
+		if scope != "" && !slices.Contains(h.scopes, scope) {
+			continue
+		}
 		if h.day == day {
 			d += h.held.Nanos
 		}
-		if h.month == month {
+		if in.has(h.day) || in.from > 0 {
 			mo += h.held.Nanos
 		}
 	}

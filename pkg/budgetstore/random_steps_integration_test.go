@@ -3,10 +3,13 @@
 package budgetstore
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/window"
 )
 
 func (w *walk) ref(h *modelHold) Ref {
@@ -57,7 +60,7 @@ func (w *walk) stepExtend() {
 	}
 	now := w.now()
 	lease := time.Duration(1+w.r.IntN(90)) * time.Second
-	r := ExtendRequest{Ref: w.ref(h), Lease: lease, Limits: w.limits, Calendar: admit.CalendarAt(time.UnixMicro(now), time.UTC)}
+	r := ExtendRequest{Ref: w.ref(h), Lease: lease, Limits: w.limits, Scopes: w.scopeLimits(), Calendar: admit.CalendarAt(time.UnixMicro(now), time.UTC)}
 	if w.r.IntN(2) == 0 {
 		r.AtLeast = w.someEstimate()
 	}
@@ -70,7 +73,7 @@ func (w *walk) stepExtend() {
 	}
 	grow := admit.Estimate{Nanos: max(0, r.AtLeast.Nanos-h.held.Nanos), InputTokens: max(0, r.AtLeast.InputTokens-h.held.InputTokens),
 		OutputTokens: max(0, r.AtLeast.OutputTokens-h.held.OutputTokens)}
-	if stop := w.stops(h, grow, now); got.Stop != stop {
+	if stop := w.stops(h, r.Scopes, grow, now); got.Stop != stop {
 		w.t.Fatalf("extend %s by %+v: %+v, model says stop %v", h.id, grow, got, stop)
 	} else if stop {
 		w.count["stop"]++
@@ -78,10 +81,8 @@ func (w *walk) stepExtend() {
 	}
 	h.ends = max(h.ends, now+lease.Microseconds())
 	if grow != (admit.Estimate{}) {
-		c := &charge{second: now / 1_000_000, day: h.day, month: h.month, root: h.root, amount: grow}
-		w.m.charges = append(w.m.charges, c)
+		w.m.charges = append(w.m.charges, &charge{second: now / 1_000_000, day: h.day, root: h.root, scopes: h.scopes, amount: grow})
 		w.m.last = now
-		h.growth = append(h.growth, c)
 		h.held = admit.Estimate{Nanos: h.held.Nanos + grow.Nanos, InputTokens: h.held.InputTokens + grow.InputTokens,
 			OutputTokens: h.held.OutputTokens + grow.OutputTokens}
 	}
@@ -90,23 +91,38 @@ func (w *walk) stepExtend() {
 	}
 }
 
-func (w *walk) stops(h *modelHold, grow admit.Estimate, now int64) bool {
-	u := w.m.usage(now, h.day, h.month, h.root)
-	if h.root != "" && u.Execution.Revoked {
+// stops reports whether growth does not fit. The day and the month are those of the reservation.
+func (w *walk) stops(h *modelHold, limits []ScopeLimit, grow admit.Estimate, now int64) bool {
+	x := w.m.execution(h.root)
+	if x.Revoked {
 		return true
 	}
 	if grow == (admit.Estimate{}) {
 		return false
 	}
+	full := func(scope string, minute, day, month admit.Ceiling) bool {
+		in := calendarMonth(h.day)
+		if turned := w.m.turned[scope]; turned > 0 {
+			in = last30(turned)
+		}
+		u := w.m.dollars(scope, now, h.day, in)
+		return u.Minute+grow.Nanos > minute.Cap || u.Day+grow.Nanos > day.Cap || u.Month+grow.Nanos > month.Cap
+	}
 	l := w.limits
-	return h.root != "" && u.Execution.Spent+grow.Nanos > w.m.root(h.root).limits.MaxCost || u.Minute+grow.Nanos > l.Minute.Cap ||
-		u.Day+grow.Nanos > l.Day.Cap || u.Month+grow.Nanos > l.Month.Cap ||
+	for _, s := range limits {
+		if slices.Contains(h.scopes, scopeNameOf(s)) && full(scopeNameOf(s), s.Minute, s.Day, s.Month) {
+			w.count["scope stops"]++
+			return true
+		}
+	}
+	u := w.m.usage(now, h.day, calendarMonth(h.day), h.root)
+	return h.root != "" && x.Spent+grow.Nanos > w.m.root(h.root).limits.MaxCost || full("", l.Minute, l.Day, l.Month) ||
 		u.InputTokens+grow.InputTokens > l.InputTokens || u.OutputTokens+grow.OutputTokens > l.OutputTokens
 }
 
 func (w *walk) stepDue() {
 	now := max(w.clock.us.Load(), w.m.last)
-	list, err := w.store.Due(w.t.Context(), w.tenant, 100)
+	list, err := w.store.Due(w.t.Context(), w.tenant, 10_000)
 	w.must(err)
 	due := 0
 	w.m.sweep(now)
@@ -137,7 +153,7 @@ func (w *walk) stepJournal() {
 		h = pick(w.r, w.done)
 	}
 	e := JournalEntry{Offset: w.m.offset + w.r.Int64N(5) - 1, Kind: JournalKind(w.r.IntN(3)), ReservationID: h.id,
-		ReservedAt: time.UnixMicro(h.at), Day: h.day, Month: h.month, Root: h.root, Actual: w.someEstimate()}
+		ReservedAt: time.UnixMicro(h.at), Day: h.day, Month: h.day / 100, Root: h.root, Scopes: refsOf(h.scopes), Actual: w.someEstimate()}
 	open := w.m.holds[h.id] == h
 	forgotten := e.Kind == Journal && !open
 	if forgotten { // the store never saw this one: a settle that only the journal carries
@@ -162,49 +178,96 @@ func (w *walk) stepJournal() {
 	case open:
 		w.end(h, e.Actual)
 	case forgotten:
-		w.m.charges = append(w.m.charges, &charge{second: h.at / 1_000_000, day: e.Day, month: e.Month, requests: 1, amount: e.Actual})
+		w.m.charges = append(w.m.charges, &charge{second: h.at / 1_000_000, day: e.Day, scopes: h.scopes, requests: 1, amount: e.Actual})
 	}
 }
 
-// stepExternal publishes totals around now, newer, equal and older versions.
+func refsOf(names []string) (list []ScopeRef) {
+	for _, name := range names {
+		kind, id, _ := strings.Cut(name, ":")
+		list = append(list, ScopeRef{Scope: window.Scope{Kind: window.ScopeKind(kind), ID: id}, Star: kind == string(window.Agent)})
+	}
+	return list
+}
+
+// stepExternal publishes totals, newer, equal and older versions: of a root, of a minute around now, or of a day of the last
+// 31 and its month, of the tenant or of a sub-scope. A month is the sum of its days.
 func (w *walk) stepExternal() {
 	now := max(w.clock.us.Load(), w.m.last)
-	x := ExternalTotal{Scope: Scope(w.r.IntN(4)), Version: w.r.Int64N(60), Nanos: money.Nano(w.r.IntN(300) - 60)}
-	day, month := w.labels(now)
-	take := func(held versioned) (versioned, bool) {
-		if x.Version <= held.version {
-			return held, false
+	day, _ := w.windows(now)
+	if w.r.IntN(4) == 0 {
+		w.externalRoot()
+		return
+	}
+	var names []string
+	if w.r.IntN(2) == 0 {
+		names = namesOf(w.scopeLimits())
+	}
+	scope := ""
+	var sub ScopeRef
+	if len(names) > 0 {
+		scope, sub = names[0], refsOf(names)[0]
+	}
+	x := w.m.external(scope)
+	total := ExternalTotal{SubScope: sub, Nanos: money.Nano(w.r.IntN(300) - 60)}
+	if w.r.IntN(2) == 0 {
+		total.Window = now/60_000_000*60 + 60*(w.r.Int64N(5)-1)
+		old := x.minutes[total.Window]
+		total.Version = old.version + w.r.Int64N(4) - 1
+		if old.version == 0 {
+			total.Version = 1
 		}
-		return versioned{x.Version, x.Nanos}, true
+		w.external(total.Version > old.version, total)
+		if total.Version > old.version {
+			x.minutes[total.Window] = versioned{total.Version, total.Nanos}
+		}
+		return
 	}
-	x.Version += w.m.offset
-	var want bool
-	var apply func()
-	switch x.Scope {
-	case MinuteScope:
-		x.Window = now/60_000_000*60 + 60*(w.r.Int64N(5)-1)
-		v, ok := take(w.m.minutes[x.Window])
-		want, apply = ok, func() { w.m.minutes[x.Window] = v }
-	case DayScope:
-		x.Window = int64(day)
-		v, ok := take(w.m.days[day])
-		want, apply = ok, func() { w.m.days[day] = v }
-	case MonthScope:
-		x.Window = int64(month)
-		v, ok := take(w.m.months[month])
-		want, apply = ok, func() { w.m.months[month] = v }
-	default:
-		x.Root = pick(w.r, []string{"a", "b", "c", "outside"})
-		root := w.m.root(x.Root)
-		v, ok := take(root.external)
-		want, apply = ok, func() { root.external = v }
+	label := day
+	if w.r.IntN(2) == 0 {
+		label = daysBefore(day, w.r.IntN(31))
 	}
-	taken, err := w.store.ApplyExternal(w.t.Context(), w.tenant, []ExternalTotal{x})
+	old := x.days[label]
+	if w.r.IntN(4) == 0 { // again, or what was overtaken
+		total.Scope, total.Window, total.Version = DayScope, int64(label), max(old.version-w.r.Int64N(2), 0)
+		w.external(false, total)
+		return
+	}
+	x.top++
+	x.days[label] = versioned{x.top, total.Nanos}
+	sum := versioned{version: x.top}
+	for d, v := range x.days {
+		if d/100 == label/100 {
+			sum.nanos += v.nanos
+		}
+	}
+	x.months[label/100] = sum
+	total.Scope, total.Window, total.Version = DayScope, int64(label), x.top
+	w.external(true, total, ExternalTotal{Scope: MonthScope, Window: int64(label / 100), Version: x.top, Nanos: sum.nanos, SubScope: sub})
+}
+
+func (w *walk) externalRoot() {
+	root := w.m.root(pick(w.r, []string{"a", "outside"}))
+	name := "a"
+	if root == w.m.roots["outside"] {
+		name = "outside"
+	}
+	x := ExternalTotal{Scope: ExecutionScope, Root: name, Version: w.r.Int64N(60) + w.m.offset, Nanos: money.Nano(w.r.IntN(300) - 60)}
+	news := x.Version > root.external.version
+	w.external(news, x)
+	if news {
+		root.external = versioned{x.Version, x.Nanos}
+	}
+}
+
+// external applies totals, of which the first is news or not.
+func (w *walk) external(news bool, totals ...ExternalTotal) {
+	w.t.Helper()
+	taken, err := w.store.ApplyExternal(w.t.Context(), w.tenant, totals)
 	w.must(err)
-	if (taken == 1) != want {
-		w.t.Fatalf("external %+v taken %d, want %v", x, taken, want)
+	if news != (taken > 0) {
+		w.t.Fatalf("external %+v: %d taken, want %v", totals, taken, news)
 	}
-	apply()
 }
 
 func (w *walk) stepStart() {

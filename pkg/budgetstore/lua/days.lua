@@ -87,9 +87,9 @@ local function lastDays(t, label)
     local i, held = b[1] <= b[5] and 1 or 5, t[19] + b[3] + b[7]
     if was > b[i] then
       for k = 0, 3 do b[i + k] = t[17 + k] end
-      putMonths(t)
     end
-    t[19] = held
+    t[19], b[3], b[7] = held, 0, 0
+    putMonths(t)
   end
   t[17] = label
   t[18], t[20] = sum(t, number(label) - 30, 65535)
