@@ -21,6 +21,7 @@ local function scope(prefix, epoch, name, star, now)
     end
     t = parse(prefix .. 'c:' .. sub(name, 1, 1) .. ':' .. id, zero(epoch))
     t.new, t.turned = true, true
+    t.fields = { ['{b'] = '', ['{c'] = '', ['{k'] = '', ['{r'] = '' } -- not what another epoch may have left
   end
   if star and id ~= '~' then t.all, t.id = all, id end
   return t, name

@@ -1,0 +1,118 @@
+//go:build integration
+
+package budgetstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/window"
+)
+
+const day = 24 * time.Hour
+
+// Goal: what was used on a day counts in the last 30 until the 31st day after it begins, and a refusal says which day frees
+// enough; a late settle of an earlier day and late external usage count at once.
+func TestLast30Days(t *testing.T) {
+	w := newWorld(t) // Tuesday 30 June, 23:58:20
+	w.limits.Rolling30, w.limits.Month = true, admit.Hard(100)
+	r := w.request(40)
+	r.Lease = 90 * time.Minute
+	ref := w.admit(r)
+	w.clock.advance(time.Hour) // 1 July
+	w.admit(w.request(50))
+	refusal := w.refused(w.request(60), admit.TenantQuotaExceeded, admit.LimitMonth)
+	if want := time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC); refusal.Window != 20260701 || !refusal.ResetsAt(time.UTC).Equal(want) || refusal.Used != 90 {
+		t.Errorf("%+v resets at %s", refusal, refusal.ResetsAt(time.UTC))
+	}
+	if refusal = w.refused(w.request(11), admit.TenantQuotaExceeded, admit.LimitMonth); refusal.Window != 20260630 || !refusal.ResetsAt(time.UTC).Equal(time.Date(2026, 7, 31, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("%+v resets at %s", refusal, refusal.ResetsAt(time.UTC))
+	}
+	_, err := w.store.Settle(t.Context(), ref, admit.Estimate{Nanos: 20})
+	w.must(err)
+	_, err = w.store.ApplyExternal(t.Context(), w.tenant, []ExternalTotal{{Scope: DayScope, Window: 20260615, Version: 9, Nanos: 25}, {Scope: MonthScope, Window: 202606, Version: 9, Nanos: 25}})
+	w.must(err)
+	if b := w.budget(); b.Month != (WindowUse{Label: 202607, Own: 70, Held: 50, External: 25}) {
+		t.Errorf("%+v", b.Month)
+	}
+	w.refused(w.request(6), admit.TenantQuotaExceeded, admit.LimitMonth)
+	// 15 July: the 15th of June is the 30th day before. 16 July: it has left.
+	w.clock.advance(14 * day)
+	w.refused(w.request(6), admit.TenantQuotaExceeded, admit.LimitMonth)
+	w.clock.advance(day)
+	w.admit(w.request(6))
+	w.clock.advance(14 * day) // 30 July, with 30 June
+	w.refused(w.request(25), admit.TenantQuotaExceeded, admit.LimitMonth)
+	w.clock.advance(day) // 31 July, without
+	w.admit(w.request(25))
+	if b := w.budget(); b.Month.Own != 50+6+25 {
+		t.Errorf("%+v", b.Month)
+	}
+}
+
+// Goal: a plan that changes its kind of month takes the same usage along, in both directions.
+func TestMonthChangesItsKind(t *testing.T) {
+	w := newWorld(t)
+	w.clock.us.Store(time.Date(2026, 6, 20, 12, 0, 0, 0, time.UTC).UnixMicro())
+	spend := func(nano money.Nano) {
+		t.Helper()
+		_, err := w.store.Settle(t.Context(), w.admit(w.request(nano)), admit.Estimate{Nanos: nano})
+		w.must(err)
+	}
+	month := func(rolling bool) money.Nano {
+		t.Helper()
+		w.limits.Rolling30 = rolling
+		return w.budget().Month.Own
+	}
+	spend(1)
+	w.clock.advance(11 * day) // 1 July
+	spend(10)
+	if month(false) != 10 || month(true) != 11 {
+		t.Errorf("calendar %d, rolling %d", month(false), month(true))
+	}
+	spend(100) // turns
+	w.clock.advance(19 * day)
+	spend(1000) // 20 July
+	if month(false) != 1110 || month(true) != 1111 {
+		t.Errorf("calendar %d, rolling %d", month(false), month(true))
+	}
+	w.limits.Rolling30 = false
+	spend(10_000) // turns back
+	if month(false) != 11_110 || month(true) != 11_111 {
+		t.Errorf("calendar %d, rolling %d", month(false), month(true))
+	}
+	w.clock.advance(day)
+	if month(true) != 11_110 {
+		t.Errorf("21 July: rolling %d", month(true))
+	}
+}
+
+// Goal: an ended hold of the store's own day names, of whatever zone, is charged to its day: half-hour zones, changed clocks.
+func TestLast30DaysInZones(t *testing.T) {
+	w := newWorld(t)
+	w.limits.Rolling30, w.limits.Month = true, admit.Hard(100)
+	kolkata, err := time.LoadLocation("Asia/Kolkata")
+	w.must(err)
+	at := func(s string) {
+		t.Helper()
+		now, err := time.ParseInLocation("2006-01-02 15:04", s, kolkata)
+		w.must(err)
+		w.clock.us.Store(now.UnixMicro())
+	}
+	ask := func() Request {
+		r := w.request(100)
+		r.Calendar = admit.CalendarAt(w.clock.now(), kolkata)
+		return r
+	}
+	at("2026-12-31 23:59")
+	w.admit(ask())
+	at("2027-01-30 23:59")
+	refusal := w.refused(ask(), admit.TenantQuotaExceeded, admit.LimitMonth)
+	if refusal.Window != 20261231 || !refusal.ResetsAt(kolkata).Equal(window.DayBounds(20270131, kolkata).Start) {
+		t.Errorf("%+v resets at %s", refusal, refusal.ResetsAt(kolkata))
+	}
+	at("2027-01-31 00:00")
+	w.admit(ask())
+}
