@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/weir-project/weir/pkg/outbox"
 )
@@ -23,6 +24,9 @@ var ErrEpochRaised = errors.New("pgstore: the epoch of the budget store is anoth
 const (
 	// lockWait bounds the wait for EpochLock: whoever waits for it exclusively holds up every settle behind it.
 	lockWait = 2 * time.Second
+	// stuckAfter is how old a transaction that holds EpochLock may be before a raise ends it: no end of a reservation takes
+	// a second.
+	stuckAfter = 5 * time.Second
 	// touchEvery is how old ActiveAt may be before it is rewritten.
 	touchEvery = time.Second
 	// admitFor is how long a replica admits by one reading of the row (design.md 4.4).
@@ -141,6 +145,7 @@ func (s *Store) AddBarrier(ctx context.Context, epoch int64, markers []outbox.Ev
 
 // mark runs a statement that changes the row or not under the exclusive lock, and appends markers if it did. Whatever
 // ended before is committed, so that its events precede the markers; whatever ends later waits for this commit.
+// Transactions that hold it up for longer than anybody works are ended, for the sake of the next attempt.
 func (s *Store) mark(ctx context.Context, markers []outbox.Event, sql string, args ...any) (changed bool, err error) {
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = "+strconv.FormatInt(lockWait.Milliseconds(), 10)); err != nil {
@@ -161,8 +166,21 @@ func (s *Store) mark(ctx context.Context, markers []outbox.Event, sql string, ar
 		}
 		return nil
 	})
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == lockNotAvailable {
+		if _, endErr := s.pool.Exec(ctx, endStuck, EpochLock, stuckAfter); endErr != nil {
+			err = errors.Join(err, endErr)
+		}
+	}
 	return changed && err == nil, err
 }
+
+const lockNotAvailable = "55P03"
+
+// endStuck ends the sessions of processes that stand still in a transaction with EpochLock, in the midst of a batch perhaps,
+// where no time-out of the server's runs. What they have not committed will be repeated by whoever asked for it.
+const endStuck = `SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+	WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.classid::bigint << 32 | l.objid::bigint = $1
+	AND a.datname = current_database() AND a.xact_start < clock_timestamp() - $2::interval`
 
 const finishRecovery = `UPDATE redis_epoch SET state = 'ready', replication_ids = $2, recovered_at = clock_timestamp()
 	WHERE epoch = $1 AND state = 'recovering' AND barrier_at IS NOT NULL`

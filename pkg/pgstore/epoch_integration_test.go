@@ -198,6 +198,32 @@ func TestEndInFlightWhileRaising(t *testing.T) {
 	}
 }
 
+// Goal: a process that was stopped in the midst of an end holds a raise up for seconds, not for ever.
+func TestRaisePastAStoppedProcess(t *testing.T) {
+	f := open(t)
+	stopped := f.connect() // without our time-outs, as in the midst of a batch
+	tx, err := stopped.Begin(t.Context())
+	f.must(err)
+	f.must(outbox.Append(t.Context(), tx, *event("never")))
+	_, err = tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock_shared($1)", pgstore.EpochLock)
+	f.must(err)
+	begin, raised := time.Now(), false
+	for tries := 0; !raised; tries++ {
+		if raised, err = f.RaiseEpoch(t.Context(), 7, 8, marks(8, "raised")); err != nil && tries > 10 {
+			t.Fatal(err)
+		}
+	}
+	if waited := time.Since(begin); waited < 4*time.Second {
+		t.Errorf("an end was cut off after %s", waited)
+	}
+	if err := tx.Commit(t.Context()); err == nil {
+		t.Error("the stopped end was committed behind the marker")
+	}
+	if ids := f.events(); len(ids) != partitions {
+		t.Errorf("%v", ids)
+	}
+}
+
 // waitForLock returns once somebody waits for EpochLock.
 func (f fixture) waitForLock() {
 	f.t.Helper()

@@ -14,8 +14,9 @@ import (
 // dozen writers, and three replicas must fit its default of 100 connections.
 const defaultMaxConns = 24
 
-// idleInTransaction ends the transaction of a process that stands still: it holds EpochLock, and so a recovery up.
-const idleInTransaction = "SET idle_in_transaction_session_timeout = '10s'"
+// atConnect: each statement sees what has committed before it, whatever the server's default, as EpochLock needs it; and
+// the transaction of a process that stands still ends, for it holds EpochLock and so a recovery up.
+const atConnect = "SET default_transaction_isolation = 'read committed'; SET idle_in_transaction_session_timeout = '10s'"
 
 // Store is admission's Postgres. It is safe for concurrent use.
 type Store struct {
@@ -34,7 +35,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 		cfg.MaxConns = defaultMaxConns
 	}
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, idleInTransaction)
+		_, err := conn.Exec(ctx, atConnect)
 		return err
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
