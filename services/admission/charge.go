@@ -72,6 +72,8 @@ func outputOf(list map[string]money.Decimal) int64 {
 // charge is what a settle costs.
 type charge struct {
 	status string
+	// model is the one that is charged: the one named, or one that the response names and that is dearer; "" the granted.
+	model string
 	// own is what counts against the ceilings, in place of the hold.
 	own admit.Estimate
 	// raw is the list price and billed the same with the tenant's markup; nil = unpriced: the amount held is kept.
@@ -247,14 +249,12 @@ func withoutContent(raw json.RawMessage) json.RawMessage {
 }
 
 func (c charge) price(req settleRequest, s subject, u usage.Usage, book *pricing.Book, contract tenant.Contract) (charge, *Problem) {
-	model := s.call.Model
-	if req.Model != "" {
-		model = req.Model
-	}
-	v, _, err := book.At(s.call.Provider, model, s.reservedAt)
-	var costing pricing.Costing
-	if err == nil {
-		costing, err = pricing.Cost(v, u, pricing.Options{})
+	c.model = cmp.Or(req.Model, s.call.Model)
+	costing, err := costAt(book, s, c.model, u)
+	if req.Model == "" && err == nil && checkName("model", u.Model) == nil { // the response names the model that answered
+		if told, cannot := costAt(book, s, u.Model, u); cannot == nil && told.Total.Cmp(costing.Total) > 0 {
+			c.model, costing = u.Model, told
+		}
 	}
 	switch {
 	case unpriced(err):
@@ -268,7 +268,7 @@ func (c charge) price(req settleRequest, s subject, u usage.Usage, book *pricing
 		return charge{}, invalid("usage", fmt.Sprintf("usage: %v", err))
 	}
 	c.raw, c.billed = &costing.Total, billed(costing, contract.Markup)
-	if dearer(book, s, model, u, costing.Total) {
+	if dearer(book, s, c.model, u, costing.Total) {
 		c.flags = append(c.flags, usageevent.FlagDearerModel)
 	}
 	if over := amount.Sub(s.held.Nanos.USD()); over.Sign() > 0 {
@@ -282,12 +282,17 @@ func dearer(book *pricing.Book, s subject, named string, u usage.Usage, cost mon
 	if named == s.call.Model {
 		return false
 	}
-	v, _, err := book.At(s.call.Provider, s.call.Model, s.reservedAt)
+	granted, err := costAt(book, s, s.call.Model, u)
+	return err == nil && cost.Cmp(granted.Total) > 0 // without its price there is nothing to compare
+}
+
+// costAt is what was used at a model's price of when it was reserved.
+func costAt(book *pricing.Book, s subject, model string, u usage.Usage) (pricing.Costing, error) {
+	v, _, err := book.At(s.call.Provider, model, s.reservedAt)
 	if err != nil {
-		return false // without its price there is nothing to compare
+		return pricing.Costing{}, err
 	}
-	granted, err := pricing.Cost(v, u, pricing.Options{})
-	return err == nil && cost.Cmp(granted.Total) > 0
+	return pricing.Cost(v, u, pricing.Options{})
 }
 
 // billed is a costing with the markup on each of its lines, as the ledger adds them up.
@@ -302,10 +307,7 @@ func billed(c pricing.Costing, markup money.Percent) *money.USD {
 // event is the usage event of a settle. kind and outcome say which of the transitions it is; own is what admission adds
 // to its own counters by it, and mode who does.
 func (c charge) event(req settleRequest, s subject, id, outcome, mode string, own money.Nano, now time.Time) usageevent.Event {
-	model := s.call.Model
-	if req.Model != "" {
-		model = req.Model
-	}
+	model := cmp.Or(c.model, req.Model, s.call.Model)
 	ev := usageevent.Event{
 		ID: id, Source: usageevent.SourceAdmission, Type: usageevent.TypeUsage, Subject: s.tenant, Time: now.UTC(),
 		Data: usageevent.Data{
@@ -351,7 +353,7 @@ func (s subject) attribute(ev *usageevent.Event) {
 // fingerprint names what a settle says, whatever becomes of it: the same again is a repeat, other content a conflict.
 func (c charge) fingerprint(req settleRequest, s subject) []byte {
 	ev := c.event(req, s, "", "", "", 0, time.Time{})
-	ev.Data.Reservation = nil
+	ev.Data.Reservation, ev.Data.Model = nil, cmp.Or(req.Model, s.call.Model)
 	ev.Data.ServiceTier, ev.Data.ResponseID = req.ServiceTier, req.ResponseID
 	if req.Usage != nil {
 		ev.Data.Usage, ev.Data.Meters = req.Usage, nil

@@ -284,6 +284,33 @@ func TestCacheHitIsFree(t *testing.T) {
 	}
 }
 
+// Goal: a caller that never looked at the model granted, and says nothing of the one it used, is found out by the response:
+// the dearer one is charged. The name of a cheaper one, or of one without a price, changes nothing.
+func TestResponseNamesTheModel(t *testing.T) {
+	book := pricing.NewBook()
+	for _, v := range []pricing.Version{flat(), model("dear", "3", 0, 0), model("cheap", "0.5", 0, 0)} {
+		book = book.With(pricing.History{Provider: "openai", Model: v.Model, Versions: []pricing.Version{v}})
+	}
+	for _, c := range []struct{ response, named, charged, cost string }{
+		{"flat", "", "flat", "0.4"}, {"flat-2026-08-06", "", "flat", "0.4"}, {"dear", "", "dear", "1.2"}, {"dear-2026-08-06", "", "dear-2026-08-06", "1.2"},
+		{"cheap", "", "flat", "0.4"}, {"unheard-of", "", "flat", "0.4"}, {"", "", "flat", "0.4"}, {"dear", "flat", "flat", "0.4"}, {"flat", "dear", "dear", "1.2"},
+	} {
+		req := settleRequest{API: "chat.completions", Model: c.named,
+			Usage: json.RawMessage(`{"id":"c1","model":"` + c.response + `","usage":{"prompt_tokens":0,"completion_tokens":40,"total_tokens":40}}`)}
+		got, p := chargeFor(req, thirtyCents(), book, roomy())
+		if p != nil || got.raw.String() != c.cost {
+			t.Fatalf("%+v: %+v, %v", c, got, p)
+		}
+		ev := got.event(req, thirtyCents(), "id", usageevent.OutcomeSettled, "direct", got.own.Nanos, time.Unix(1, 0))
+		if dear := c.cost == "1.2"; ev.Data.Model != c.charged || (len(got.flags) == 1) != dear || (len(ev.Data.Reservation.Flags) == 1) != dear {
+			t.Errorf("%+v: %s charged, flags %v", c, ev.Data.Model, got.flags)
+		}
+		if again, p := chargeFor(req, thirtyCents(), flatBook(), roomy()); p != nil || c.named == "" && !bytes.Equal(again.fingerprint(req, thirtyCents()), got.fingerprint(req, thirtyCents())) {
+			t.Errorf("%+v: the same settle is another once a price is known, %v", c, p)
+		}
+	}
+}
+
 // Goal: a dearer model than was granted is charged at its price and flagged, whether its usage is known or not; a cheaper one,
 // the same by another name, and one without a price are not flagged.
 func TestDearerModel(t *testing.T) {

@@ -90,7 +90,8 @@ def complete(weir, provider, prompt, max_tokens=600):
         "estimate": {"input_tokens": len(prompt), "max_output_tokens": max_tokens},
     })
     try:
-        response = provider(prompt, max_tokens)
+        # The model granted: when the budget runs low it is the cheaper one of the plan, and that is the one to call.
+        response = provider(admitted["model"], prompt, max_tokens)
     except ProviderError as error:  # nothing was generated: a FAILED row at $0
         return weir.settle(reservation_id, admitted["receipt"], status="FAILED", error_code=str(error))
     except StreamCut:  # no usage: the estimate is charged, and one correction may follow
@@ -99,17 +100,17 @@ def complete(weir, provider, prompt, max_tokens=600):
                        usage=response["usage"], response_id=response["id"])
 
 
-def provider_ok(prompt, max_tokens):
+def provider_ok(_model, prompt, max_tokens):
     used = max_tokens // 2
     return {"id": "chatcmpl-" + uuid.uuid4().hex, "choices": [],
             "usage": {"prompt_tokens": len(prompt), "completion_tokens": used, "total_tokens": len(prompt) + used}}
 
 
-def provider_down(_prompt, _max_tokens):
+def provider_down(_model, _prompt, _max_tokens):
     raise ProviderError("overloaded_error")
 
 
-def provider_cut(_prompt, _max_tokens):
+def provider_cut(_model, _prompt, _max_tokens):
     raise StreamCut()
 
 

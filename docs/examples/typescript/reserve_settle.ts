@@ -44,7 +44,7 @@ interface Settled {
   estimated: boolean;
 }
 
-type Provider = (prompt: string, maxTokens: number) => Promise<{ id: string; usage: Usage }>;
+type Provider = (model: string, prompt: string, maxTokens: number) => Promise<{ id: string; usage: Usage }>;
 
 class Weir {
   constructor(
@@ -53,7 +53,7 @@ class Weir {
   ) {}
 
   /** Asks until admitted. The id stays the same, so a repeat never reserves twice. */
-  async reserve(body: Reservation): Promise<{ receipt: string }> {
+  async reserve(body: Reservation): Promise<{ receipt: string; model: string }> {
     return this.insist('/v1/reservations', body, 10);
   }
 
@@ -108,10 +108,11 @@ const reservation = (id: string, input: number, maxOutput: number): Reservation 
 /** One call of an agent: ask, call, report. Whatever happens to the call, the reservation is ended. */
 async function complete(weir: Weir, provider: Provider, prompt: string, maxTokens = 600): Promise<Settled> {
   const id = newId();
-  const { receipt } = await weir.reserve(reservation(id, prompt.length, maxTokens));
+  // The model granted: when the budget runs low it is the cheaper one of the plan, and that is the one to call.
+  const { receipt, model } = await weir.reserve(reservation(id, prompt.length, maxTokens));
   let report: Report;
   try {
-    const { usage, id: response_id } = await provider(prompt, maxTokens);
+    const { usage, id: response_id } = await provider(model, prompt, maxTokens);
     report = { status: 'SUCCESS', api: 'chat.completions', usage, response_id };
   } catch (error) {
     if (error instanceof ProviderError) {
@@ -125,7 +126,7 @@ async function complete(weir: Weir, provider: Provider, prompt: string, maxToken
   return weir.settle(id, receipt, report);
 }
 
-const answers: Provider = async (prompt, maxTokens) => {
+const answers: Provider = async (_model, prompt, maxTokens) => {
   const [prompt_tokens, completion_tokens] = [prompt.length, Math.floor(maxTokens / 2)];
   return { id: `chatcmpl-${randomUUID()}`, usage: { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens } };
 };
