@@ -8,15 +8,19 @@
 // Keys of a tenant t share the hash tag {t}, so one call is one slot of a
 // Redis Cluster:
 //
-//	w:{t}:s       a hash: epoch, windows, open second, ring of    <= 4 KB, no TTL
-//	              one-second buckets (61 of 32 B), the last 64
-//	              ids that ended; and per open hold <= 600 B +
+//	w:{t}:s       a hash: epoch, windows, open second, ring of    <= 4 KB beside the name, no TTL
+//	              one-second buckets (61), 32 days, 3 months,
+//	              the last 64 ids that ended; and per open hold <= 600 B +
 //	              context (<= MaxContext), holds being at most
 //	              concurrency and what the reaper has not seen;
 //	              and per execution that holds something 150 B
 //	w:{t}:e       holds that are expiring, a hash by id           the same each, at most 65,536, then ErrFull
 //	w:{t}:x:<root> one root execution                            73 B, TTL from its start
 //	w:{t}:o       the open executions, a set                      as many as their limit; none without one
+//	w:{t}:c:<kind>:<id> a sub-scope that has ceilings of its own  <= 4 KB, TTL 36 days from the last day it was
+//	              (kind c, a or k), laid out as the state       reserved in; named ones are as many as the plan's,
+//	                                                            those of its "*" 1,024 a kind
+//	w:{t}:v:<kind> which of "*" are there, a sorted set           1,024 ids, 150 B each
 //	w:{t}:n       pending holds: of an earlier epoch, shown by      <= 600 B + context each, at most twice the
 //	              receipt while the counters are made anew       concurrency, TTL 24 h
 //	w:epoch       the epoch of this Redis, no TTL
@@ -41,11 +45,23 @@
 //   - The sliding minute is 61 buckets of a second: it can count up to one
 //     second too much, never too little.
 //   - Constant work: no call reads a list that grows with traffic; each bucket
-//     is read once, when it leaves. Only when a lease may have ended are the
+//     is read once, when it leaves. Days are summed when the day turns and
+//     when an earlier day changes. Only calls that bring sub-scopes pay for
+//     them. Only when a lease may have ended are the
 //     open holds walked, once in about the length of a lease, never for less
 //     than one lease that ended or was settled.
 //   - Every command is idempotent by reservation id, version or journal
 //     offset, so the client may retry after a time-out.
+//
+// The last 30 days are today and the 30 days before it, so they count up to a
+// day too much, never too little; where a zone leaves a date out, they are as
+// much shorter. A plan may change its kind of month at any time: both are sums
+// of the same days. What open holds may give back of a month may read too low
+// after such a change until those holds have ended.
+//
+// Beyond 1,024 live values of a plan's "*" per kind, the others share one
+// sub-scope, "~", with the ceilings of "*". External totals of a value that
+// shares it here, but has totals of its own, count against the tenant only.
 //
 // Residue: an external correction of a calendar minute (a late settle that
 // reverses an UNSETTLED entry) may mask other external usage of that minute for
