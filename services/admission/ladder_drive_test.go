@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -264,5 +265,64 @@ func TestMonthIsCut(t *testing.T) {
 	steps, _ := out["steps"].([]any)
 	if len(steps) != 3 || fmt.Sprint(steps[1]) != "map[from_usd:0.8 mode:saving percent:80 rung:2]" {
 		t.Errorf("%v", steps)
+	}
+}
+
+// Goal: every change of rung is told exactly where it happened, whatever runs at once: in the order of the store's clock,
+// each admission either stands on the rung of the one before or has a change that says from where. Method: two replicas,
+// many callers, every admission sampled.
+func TestRungChangesAreAChain(t *testing.T) {
+	k := laddered()
+	k.SoftDay = false
+	w := newWorld(t, map[string]tenant.Contract{"acme": k})
+	w.publishHalf()
+	all := func(c *Config) { c.SampleAdmits = 1 }
+	replicas := []*replica{w.start(all), w.start(all)}
+	ids := make(chan string)
+	var callers sync.WaitGroup
+	for n := range 8 {
+		r := replicas[n%2]
+		callers.Go(func() {
+			for id := range ids {
+				if status, _ := r.reserve("acme", id, 2); status == 201 && len(id)%2 == 0 {
+					r.do("POST", "/v1/reservations/"+id+"/release", w.keys["acme"], nil)
+				}
+			}
+		})
+	}
+	for n := range 150 {
+		ids <- fmt.Sprintf("c%d%s", n, strings.Repeat("x", n%2)) // half of them, roughly, go back, so that the rung rises and falls
+	}
+	close(ids)
+	callers.Wait()
+
+	var admitted []*weirv1.Decision
+	w.eventually("all are told of", func() error {
+		admitted = slices.Collect(maps.Values(w.decided(weirv1.DecisionKind_DECISION_KIND_ADMITTED, 1)))
+		refused := w.decided(weirv1.DecisionKind_DECISION_KIND_REFUSED, 0)
+		if len(admitted)+len(refused) != 150 {
+			return fmt.Errorf("%d admitted, %d refused", len(admitted), len(refused))
+		}
+		return nil
+	})
+	slices.SortFunc(admitted, func(a, b *weirv1.Decision) int { return a.GetDecidedAt().AsTime().Compare(b.GetDecidedAt().AsTime()) })
+	changes := map[string]string{}
+	for _, d := range w.decided(weirv1.DecisionKind_DECISION_KIND_RUNG_CHANGED, 1) {
+		changes[d.GetReservationId()] = fmt.Sprint(d.GetPreviousRung(), ">", d.GetRung())
+	}
+	before, met := int32(0), 0
+	for _, d := range admitted {
+		want := ""
+		if d.GetRung() != before {
+			want = fmt.Sprint(before, ">", d.GetRung())
+			met++
+		}
+		if got := changes[d.GetReservationId()]; got != want {
+			t.Errorf("%s at %s: change %q, want %q", d.GetReservationId(), d.GetDecidedAt().AsTime(), got, want)
+		}
+		before = d.GetRung()
+	}
+	if met != len(changes) || met == 0 {
+		t.Errorf("%d changes told of, %d happened", len(changes), met)
 	}
 }
