@@ -32,17 +32,16 @@ type written struct{ version, generation int64 }
 // repair reads what is new in the own output and publishes again each total whose newest record is a dead owner's: older
 // than ours. Only readAlong's goroutine calls it.
 func (a *aggregator) repair(ctx context.Context, b *book) error {
-	newest, bases := map[key]written{}, map[string]int64{}
+	newest, bases := map[key]written{}, newBasesRead()
 	err := a.reader.ReadPartition(ctx, topics.BudgetWindows, b.partition, b.readTo, -1, func(rec bus.Record) error {
-		delete(bases, string(rec.Key))
-		if rec.Value != nil {
-			switch k, t, m, err := decode(rec.Value); {
-			case err != nil: // what is no total makes the next restore fold again
-			case m.GetBaseEpoch() != 0:
-				bases[string(rec.Key)] = m.GetBaseEpoch()
-			default:
-				newest[k] = written{t.Version, m.GetGeneration()}
-			}
+		switch k, t, m, err := decode(rec.Value); {
+		case rec.Value == nil:
+			bases.take(string(rec.Key), nil)
+		case err != nil: // what is no total makes the next restore fold again
+		case m.GetBaseEpoch() != 0:
+			bases.take(string(rec.Key), m)
+		default:
+			newest[k] = written{t.Version, m.GetGeneration()}
 		}
 		b.readTo = rec.Offset + 1
 		return nil
@@ -52,9 +51,9 @@ func (a *aggregator) repair(ctx context.Context, b *book) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	maps.Copy(b.bases, bases)
-	b.sweepDue = b.sweepDue || len(bases) > 0
-	if err := a.sweep(ctx, b); err != nil { // a dead owner's late base
+	maps.Copy(b.bases, bases.keys)
+	b.sweepDue, b.endDue = b.sweepDue || len(bases.keys) > 0, b.endDue || bases.behind[b.ended]
+	if err := a.tidy(ctx, b); err != nil { // a dead owner's late base
 		return fmt.Errorf("repair: %w", err)
 	}
 	overwritten := 0

@@ -85,7 +85,7 @@ func (a *aggregator) publishBase(ctx context.Context, b *book, m raised) error {
 	if err != nil {
 		return err
 	}
-	end, err := endRecord(b.partition, len(records), m, b.generation)
+	end, err := baseEnd{m, int64(len(records))}.record(b.partition, b.generation)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (a *aggregator) publishBase(ctx context.Context, b *book, m raised) error {
 	for _, r := range append(records, end) {
 		b.bases[string(r.Key)] = m.epoch
 	}
-	b.ended, b.sweepDue = m.epoch, true
+	b.ended, b.last, b.sweepDue = m.epoch, baseEnd{m, int64(len(records))}, true
 	a.metrics.bases.Inc()
 	a.log.Warn("base of an epoch published", "partition", b.partition, "epoch", m.epoch, "marker", m.offset, "totals", len(records))
 	return nil
@@ -140,18 +140,65 @@ func baseRecords(totals map[key]window.Total, m raised, generation int64) ([]bus
 	return out, nil
 }
 
-// endRecord says that a base is complete: entries is the number of its totals, the event time that of the marker. When its
-// acknowledgement is lost the base is written again behind it, and compaction may then take what stood before: hence the
-// number.
-func endRecord(partition int32, totals int, m raised, generation int64) (bus.Record, error) {
-	value, err := marshal(&weirv1.WindowTotal{Kind: weirv1.WindowKind_WINDOW_KIND_BASE_END, Version: m.version(), Generation: generation, BaseEpoch: m.epoch,
-		Entries: int64(totals), LatestEventTime: timestamppb.New(m.at)})
+// baseEnd is the end of a base, and how many totals it has.
+type baseEnd struct {
+	raised
+	totals int64
+}
+
+// record says that a base is complete: entries is the number of its totals, the event time that of the marker.
+func (e baseEnd) record(partition int32, generation int64) (bus.Record, error) {
+	value, err := marshal(&weirv1.WindowTotal{Kind: weirv1.WindowKind_WINDOW_KIND_BASE_END, Version: e.version(), Generation: generation, BaseEpoch: e.epoch,
+		Entries: e.totals, LatestEventTime: timestamppb.New(e.at)})
 	if err != nil {
-		return bus.Record{}, fmt.Errorf("end of the base of epoch %d: %w", m.epoch, err)
+		return bus.Record{}, fmt.Errorf("end of the base of epoch %d: %w", e.epoch, err)
 	}
-	r := bus.NewRecord(topics.BudgetWindows, "", []byte(endKey(m.epoch)), value)
+	r := bus.NewRecord(topics.BudgetWindows, "", []byte(endKey(e.epoch)), value)
 	r.Partition = partition
 	return r, nil
+}
+
+// basesRead is what a reading of the output has met of bases.
+type basesRead struct {
+	// keys are the record keys that are there, by epoch, and last is the end of the highest epoch.
+	keys map[string]int64
+	last baseEnd
+	// behind are epochs of which totals stand behind the end: its acknowledgement was lost, or a dead owner began again. The
+	// first records of those keys are compaction's, so that a reader would meet the end too early: it is written once more.
+	behind     map[int64]bool
+	generation int64
+}
+
+func newBasesRead() basesRead { return basesRead{keys: map[string]int64{}, behind: map[int64]bool{}} }
+
+// take takes any record of the output; m is nil unless it is one of a base.
+func (b *basesRead) take(key string, m *weirv1.WindowTotal) {
+	if m == nil {
+		delete(b.keys, key)
+		return
+	}
+	b.keys[key] = m.GetBaseEpoch()
+	b.generation = max(b.generation, m.GetGeneration())
+	isEnd := m.GetKind() == weirv1.WindowKind_WINDOW_KIND_BASE_END
+	if isEnd && m.GetBaseEpoch() >= b.last.epoch {
+		b.last = baseEnd{raised{m.GetBaseEpoch(), m.GetVersion() - 1, latest(m.GetLatestEventTime())}, m.GetEntries()}
+	}
+	b.behind[m.GetBaseEpoch()] = !isEnd
+}
+
+// tidy writes the end of the last base again if it is due, and tombstones for the bases before it.
+func (a *aggregator) tidy(ctx context.Context, b *book) error {
+	if b.endDue {
+		end, err := b.last.record(b.partition, b.generation)
+		if err == nil {
+			err = a.produce(ctx, end)
+		}
+		if err != nil {
+			return fmt.Errorf("publish end of the base of epoch %d again: %w", b.ended, err)
+		}
+		b.endDue = false
+	}
+	return a.sweep(ctx, b)
 }
 
 // sweep writes tombstones for the bases before the last one that has ended. They are no part of any fold: one that is

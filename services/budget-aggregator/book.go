@@ -39,8 +39,9 @@ type book struct {
 	// by epoch: at most a total's worth of keys each, of two epochs.
 	ended int64
 	bases map[string]int64
-	// sweepDue: there may be bases of epochs before ended.
-	sweepDue bool
+	// last is the end of the base of epoch ended; endDue: it must be written again. sweepDue: there may be older bases.
+	last             baseEnd
+	endDue, sweepDue bool
 	// readTo is up to where the own output was read along.
 	readTo int64
 	room   *room

@@ -63,7 +63,7 @@ func (a *aggregator) save(ctx context.Context, b *book, mark *raised) error {
 		err = a.publishBase(ctx, b, *mark)
 	}
 	if err == nil {
-		err = a.sweep(ctx, b)
+		err = a.tidy(ctx, b)
 	}
 	return err
 }
@@ -97,7 +97,6 @@ func (a *aggregator) assigned(ctx context.Context, claim bus.Claim, at bus.Commi
 	if err != nil {
 		return 0, err
 	}
-	b.sweepDue = true
 	if err := a.save(ctx, b, mark); err != nil {
 		b.drop()
 		return 0, fmt.Errorf("restore: %w", err)

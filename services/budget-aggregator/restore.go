@@ -7,7 +7,6 @@ import (
 
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/gen/topics"
-	"github.com/weir-project/weir/pkg/gen/weirv1"
 	"github.com/weir-project/weir/pkg/ledgercodec"
 )
 
@@ -21,14 +20,14 @@ type restored struct {
 	suspect map[key]struct{}
 	// unreadable counts records that are no totals.
 	unreadable int
-	// baseGeneration is the highest generation of a base's record: a base says nothing of who wrote totals last.
-	baseGeneration int64
+	// based is what it says of bases. Their generations are apart: a base says nothing of who wrote totals last.
+	based basesRead
 }
 
 func (r *restored) read(rec bus.Record) error {
 	r.readTo = rec.Offset + 1
-	delete(r.bases, string(rec.Key))
 	if rec.Value == nil {
+		r.based.take(string(rec.Key), nil)
 		return nil
 	}
 	k, t, m, err := decode(rec.Value)
@@ -37,7 +36,7 @@ func (r *restored) read(rec bus.Record) error {
 		return nil
 	}
 	if m.GetBaseEpoch() != 0 {
-		r.base(string(rec.Key), m)
+		r.based.take(string(rec.Key), m)
 		return nil
 	}
 	if m.GetGeneration() < r.newest {
@@ -55,12 +54,12 @@ func (r *restored) read(rec bus.Record) error {
 	return r.set(k, t)
 }
 
-func (r *restored) base(key string, m *weirv1.WindowTotal) {
-	r.bases[key] = m.GetBaseEpoch()
-	r.baseGeneration = max(r.baseGeneration, m.GetGeneration())
-	if m.GetKind() == weirv1.WindowKind_WINDOW_KIND_BASE_END {
-		r.ended = max(r.ended, m.GetBaseEpoch())
-		r.version = max(r.version, m.GetVersion())
+// takeBases hands over to the book what was read of bases. The end of the last one is the record of its marker.
+func (r *restored) takeBases() {
+	r.bases, r.last, r.ended = r.based.keys, r.based.last, r.based.last.epoch
+	r.sweepDue, r.endDue = true, r.ended != 0 && r.based.behind[r.ended]
+	if r.ended != 0 {
+		r.version = max(r.version, r.last.version())
 	}
 }
 
@@ -81,7 +80,7 @@ func (r *restored) doubt(committed int64) string {
 // restore rebuilds the state of a partition as of the committed offset or later. mark is the last marker whose base should
 // be in the output and is not.
 func (a *aggregator) restore(ctx context.Context, claim bus.Claim, committed int64) (b *book, mark *raised, err error) {
-	r := &restored{book: newBook(claim.Partition(), a.room), suspect: map[key]struct{}{}}
+	r := &restored{book: newBook(claim.Partition(), a.room), suspect: map[key]struct{}{}, based: newBasesRead()}
 	defer func() {
 		if err != nil {
 			r.drop()
@@ -90,11 +89,12 @@ func (a *aggregator) restore(ctx context.Context, claim bus.Claim, committed int
 	if err := a.reader.ReadPartition(ctx, topics.BudgetWindows, claim.Partition(), 0, -1, r.read); err != nil {
 		return nil, nil, fmt.Errorf("restore: %w", err)
 	}
+	r.takeBases()
 	if err := a.passMarkers(ctx, r, committed); err != nil {
 		return nil, nil, fmt.Errorf("restore: %w", err)
 	}
 	// The group's generation begins again when the broker has forgotten the group, so it alone would not always rise.
-	r.generation = max(int64(claim.Generation()), r.newest+1, r.baseGeneration+1)
+	r.generation = max(int64(claim.Generation()), r.newest+1, r.based.generation+1)
 	why := r.doubt(committed)
 	if why == "" {
 		err := r.filter.Warm(ctx, a.reader, topics.LedgerEntries, claim.Partition(), committed, filterIDs, entryID)

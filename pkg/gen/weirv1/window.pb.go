@@ -36,8 +36,8 @@ const (
 	// From the start of a root execution to its end.
 	WindowKind_WINDOW_KIND_EXECUTION WindowKind = 5
 	// No total: every base total of base_epoch in this partition precedes it. version = the marker's journal offset + 1,
-	// entries = the number of these totals, latest_event_time = the marker's recorded_at. Whoever has met fewer reads on: one
-	// that was written again stands behind the end once compaction took the first.
+	// entries = the number of these totals, latest_event_time = the marker's recorded_at. Whoever has met fewer waits for the
+	// next one: some were begun again behind this end, and compaction took the first ones; it is written again then.
 	WindowKind_WINDOW_KIND_BASE_END WindowKind = 6
 )
 
