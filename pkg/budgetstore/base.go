@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/window"
 )
 
 // Errors of whoever makes counters anew.
@@ -52,51 +54,113 @@ type Base struct {
 	Own        []OwnTotal
 	External   []ExternalTotal
 	Executions []ExecutionTotal
+	Scopes     []ScopeBase
+}
+
+// ScopeBase is what one sub-scope is made from, beside its External totals.
+type ScopeBase struct {
+	Scope window.Scope
+	Own   []OwnTotal
 }
 
 // LoadBase makes a tenant's counters anew, not ready, and opens its pending holds in them. It may be repeated until they
-// are ready: ErrReady then. A maker of an earlier generation gets ErrFenced.
-func (s *Store) LoadBase(ctx context.Context, tenant string, m Maker, b Base) error {
+// are ready: ErrReady then. A maker of an earlier generation gets ErrFenced. It returns how many holds it opened.
+func (s *Store) LoadBase(ctx context.Context, tenant string, m Maker, b Base) (int, error) {
 	t := Tenant{ID: tenant, Epoch: m.Epoch}
 	if err := checkID("tenant", tenant); err != nil {
-		return err
+		return 0, err
 	}
 	if err := s.makeBase(ctx, t, m, b); err != nil {
-		return err
+		return 0, err
+	}
+	if err := s.makeScopes(ctx, t, m, b); err != nil {
+		return 0, err
 	}
 	for chunk := range slices.Chunk(b.Executions, batch) {
 		args := []any{packed(nil, m.Epoch, m.Generation), millis(s.opts.ExecutionTTL)}
 		for _, x := range chunk {
 			if err := checkID("root execution", x.Root); err != nil {
-				return err
+				return 0, err
 			}
 			args = append(args, packed(nil, clamp(x.Own), clamp(x.External), x.Calls, x.Version, x.LastUsed.UnixMicro()), x.Root)
 		}
 		if _, _, err := s.make(ctx, "base executions", s.scripts.baseExecutions, []string{key(t, "s")}, args...); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if _, err := s.ApplyExternal(ctx, t, b.External); err != nil {
-		return err
+		return 0, err
 	}
-	_, _, err := s.make(ctx, "merge", s.scripts.merge, []string{key(t, "s"), key(t, "n")},
+	_, f, err := s.make(ctx, "merge", s.scripts.merge, []string{key(t, "s"), key(t, "n")},
 		packed(nil, m.Epoch, m.Generation), millis(s.opts.ExecutionTTL), s.at())
-	return err
+	if err != nil {
+		return 0, err
+	}
+	merged := int(f.int())
+	return merged, f.err("merge")
 }
 
 func (s *Store) makeBase(ctx context.Context, t Tenant, m Maker, b Base) error {
-	own := slices.SortedFunc(slices.Values(b.Own), func(x, y OwnTotal) int {
-		return cmp.Or(cmp.Compare(x.Scope, y.Scope), cmp.Compare(x.Window, y.Window))
-	})
 	args := []any{packed(nil, m.Epoch, m.Generation, b.Offset), s.at()}
-	for _, x := range own {
-		if x.Scope > MonthScope {
-			return fmt.Errorf("%w: own total of scope %d", admit.ErrInvalid, x.Scope)
+	for _, x := range inOrder(b.Own) {
+		if err := x.validate(); err != nil {
+			return err
 		}
-		args = append(args, packed(nil, int64(x.Scope), x.Window, clamp(x.Nanos), x.Requests, x.InputTokens, x.OutputTokens))
+		args = append(args, x.packed(nil))
 	}
 	_, _, err := s.make(ctx, "base", s.scripts.base, []string{key(t, "s")}, args...)
 	return err
+}
+
+// makeScopes makes the sub-scopes of the base, those of which only external totals are known too: what an earlier run
+// counted in them must not stay.
+func (s *Store) makeScopes(ctx context.Context, t Tenant, m Maker, b Base) error {
+	own := map[window.Scope][]byte{}
+	for _, x := range b.External {
+		if x.SubScope.Scope != (window.Scope{}) {
+			own[x.SubScope.Scope] = nil
+		}
+	}
+	for _, scope := range b.Scopes {
+		for _, x := range inOrder(scope.Own) {
+			if err := x.validate(); err != nil {
+				return err
+			}
+			own[scope.Scope] = x.packed(own[scope.Scope])
+		}
+	}
+	for chunk := range slices.Chunk(slices.SortedFunc(maps.Keys(own), window.Scope.Compare), batch) {
+		args := []any{packed(nil, m.Epoch, m.Generation), s.at()}
+		for _, scope := range chunk {
+			ref, err := (ScopeRef{Scope: scope}).ref()
+			if err != nil {
+				return err
+			}
+			args = append(args, ref[1:], own[scope])
+		}
+		if _, _, err := s.make(ctx, "base scopes", s.scripts.baseScopes, []string{key(t, "s")}, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inOrder puts days and months in ascending order, so that of more than the store keeps the latest stay.
+func inOrder(own []OwnTotal) []OwnTotal {
+	return slices.SortedFunc(slices.Values(own), func(x, y OwnTotal) int {
+		return cmp.Or(cmp.Compare(x.Scope, y.Scope), cmp.Compare(x.Window, y.Window))
+	})
+}
+
+func (x OwnTotal) validate() error {
+	if x.Scope > MonthScope {
+		return fmt.Errorf("%w: own total of scope %d", admit.ErrInvalid, x.Scope)
+	}
+	return nil
+}
+
+func (x OwnTotal) packed(b []byte) []byte {
+	return packed(b, int64(x.Scope), x.Window, clamp(x.Nanos), x.Requests, x.InputTokens, x.OutputTokens)
 }
 
 // clamp keeps an amount within the bound of a counter: one at the bound blocks further admission.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/window"
 )
 
 // Pending holds: while an epoch's counters are being made, a holder that shows its receipt keeps its hold of an earlier
@@ -32,7 +33,8 @@ type PendRequest struct {
 	Lease       time.Duration  // from now
 	Fingerprint admit.Fingerprint
 	Execution   admit.Execution
-	Limits      admit.Limits // for what a repeat of the reservation is told
+	Scopes      []window.Scope // that it counts in
+	Limits      admit.Limits   // for what a repeat of the reservation is told
 	Context     []byte
 	Most        int64 // pending holds of the tenant
 }
@@ -41,6 +43,10 @@ type PendRequest struct {
 func (s *Store) Pend(ctx context.Context, r PendRequest) (ExtendReply, error) {
 	whole := Request{Tenant: r.Tenant, ID: r.ID, Fingerprint: r.Fingerprint, Estimate: r.Held, Execution: r.Execution, Limits: r.Limits,
 		Lease: r.Lease, Context: r.Context}
+	for _, scope := range r.Scopes {
+		none := admit.NoCeiling()
+		whole.Scopes = append(whole.Scopes, ScopeLimit{Kind: scope.Kind, ID: scope.ID, Minute: none, Day: none, Month: none})
+	}
 	if err := whole.validate(); err != nil {
 		return ExtendReply{}, err
 	}

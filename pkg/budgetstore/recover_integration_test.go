@@ -32,6 +32,12 @@ func (w *world) next() {
 	w.must(w.store.MarkReady(w.t.Context(), w.tenant))
 }
 
+func (w *world) load(m Maker, b Base) {
+	w.t.Helper()
+	_, err := w.store.LoadBase(w.t.Context(), w.tenant.ID, m, b)
+	w.must(err)
+}
+
 func alive(context.Context) error { return nil }
 
 // Goal: counters made from the books are those that the script would have: each window, the minute by its seconds, the
@@ -61,7 +67,7 @@ func TestBase(t *testing.T) {
 	for range 2 { // every step may be done again
 		_, err = w.store.ClearOthers(t.Context(), w.maker(), alive)
 		w.must(err)
-		w.must(w.store.LoadBase(t.Context(), w.tenant.ID, w.maker(), base))
+		w.load(w.maker(), base)
 	}
 	if _, err := w.store.Reserve(t.Context(), w.request(1)); !errors.Is(err, ErrEpoch) {
 		t.Errorf("the lost epoch reserves: %v", err)
@@ -85,7 +91,7 @@ func TestBase(t *testing.T) {
 		t.Errorf("execution %+v", x)
 	}
 	w.next()
-	if err := w.store.LoadBase(t.Context(), w.tenant.ID, w.maker(), base); !errors.Is(err, ErrReady) {
+	if _, err := w.store.LoadBase(t.Context(), w.tenant.ID, w.maker(), base); !errors.Is(err, ErrReady) {
 		t.Errorf("counters in use were made again: %v", err)
 	}
 	if _, err := w.store.ClearOthers(t.Context(), w.maker(), alive); !errors.Is(err, ErrReady) {
@@ -118,7 +124,7 @@ func TestPendingAfterLoad(t *testing.T) {
 	r := w.receipt(kept, keptRef)
 	_, err := w.store.Pend(t.Context(), r)
 	w.must(err)
-	w.must(w.store.LoadBase(t.Context(), w.tenant.ID, w.maker(), Base{}))
+	w.load(w.maker(), Base{})
 	if _, err := w.store.Pend(t.Context(), w.receipt(late, lateRef)); !errors.Is(err, ErrTooLate) {
 		t.Errorf("after the load: %v", err)
 	}
@@ -143,7 +149,7 @@ func TestPendingAfterLoad(t *testing.T) {
 	if b := w.budget(); b.Day.Own != 0 || b.Concurrency != 0 {
 		t.Errorf("given back: %+v", b)
 	}
-	w.must(w.store.LoadBase(t.Context(), w.tenant.ID, w.maker(), Base{}))
+	w.load(w.maker(), Base{})
 	if b := w.budget(); b.Day.Own != 0 || b.Concurrency != 0 {
 		t.Errorf("it came back: %+v", b)
 	}
@@ -166,7 +172,7 @@ func TestPendingIsBounded(t *testing.T) {
 		}
 	}
 	second := Maker{Epoch: nextEpoch + 1, Generation: 11}
-	w.must(w.store.LoadBase(t.Context(), w.tenant.ID, second, Base{}))
+	w.load(second, Base{})
 	w.tenant.Epoch = second.Epoch
 	if b := w.budget(); b.Concurrency != 0 {
 		t.Errorf("%+v", b)
@@ -177,9 +183,9 @@ func TestPendingIsBounded(t *testing.T) {
 func TestFence(t *testing.T) {
 	w := newWorld(t)
 	dead, heir := Maker{nextEpoch, 10}, Maker{nextEpoch, 11}
-	w.must(w.store.LoadBase(t.Context(), w.tenant.ID, dead, Base{Offset: 1}))
-	w.must(w.store.LoadBase(t.Context(), w.tenant.ID, heir, Base{Offset: 2}))
-	if err := w.store.LoadBase(t.Context(), w.tenant.ID, dead, Base{Offset: 1}); !errors.Is(err, ErrFenced) {
+	w.load(dead, Base{Offset: 1})
+	w.load(heir, Base{Offset: 2})
+	if _, err := w.store.LoadBase(t.Context(), w.tenant.ID, dead, Base{Offset: 1}); !errors.Is(err, ErrFenced) {
 		t.Errorf("load: %v", err)
 	}
 	if _, err := w.store.ClearOthers(t.Context(), dead, alive); !errors.Is(err, ErrFenced) {

@@ -17,7 +17,7 @@ var sources embed.FS
 // or, in reserve, where a line "--#name" asks for them.
 type scripts struct {
 	reserve, extend, finish, due, hold, journal, external, execution, tenant, budget, owes *redis.Script
-	base, baseExecutions, merge, pend, unpend, clear                                       *redis.Script
+	base, baseScopes, baseExecutions, merge, pend, unpend, clear                           *redis.Script
 }
 
 func loadScripts() (scripts, error) {
@@ -51,9 +51,10 @@ func loadScripts() (scripts, error) {
 		owes:      with("state", "owes"),
 		budget:    with("state", "days", "roll", "minutes", "sweep", "budget"),
 
-		base:           with("state", "days", "roll", "charge", "fence", "base"),
+		base:           with("state", "days", "roll", "charge", "fence", "based", "base"),
+		baseScopes:     with("state", "days", "roll", "charge", "scopes", "fence", "based", "base_scopes"),
 		baseExecutions: with("state", "executions", "fence", "base_executions"),
-		merge:          with("state", "days", "roll", "charge", "executions", "scopes", "holds", "fence", "merge"),
+		merge:          with("state", "days", "roll", "charge", "executions", "scopes", "holds", "fence", "based", "merge"),
 		pend:           with("state", "days", "roll", "charge", "executions", "scopes", "holds", "pend"),
 		unpend:         with("state", "unpend"),
 		clear:          with("state", "fence", "clear"),

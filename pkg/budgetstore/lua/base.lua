@@ -7,21 +7,16 @@ local barred = fence(KEYS[1], epoch, generation)
 if barred then return barred end
 local s, prefix = KEYS[1], sub(KEYS[1], 1, -2)
 call('DEL', s, prefix .. 'e', prefix .. 'o')
-call('HSET', s, '{', zero(-epoch), '{c', pack('<d', offset) .. rep('\0', COLD_SIZE - 8), '{g', pack('<d', generation))
+local time = call('TIME')
+call('HSET', s, '{', zero(-epoch), '{c', pack('<d', offset) .. rep('\0', COLD_SIZE - 8), '{g', pack('<d', generation),
+  '{m', pack('<d', time[1] * 1000000 + time[2]))
 local t = load(s)
 local now = clock(ARGV[2], 0)
 local second = floor(now / 1000000)
 t[4] = now
 for i = 3, #ARGV do
   local kind, window, nano, q, tin, tout = unpack_('<i8i8i8i8i8i8', ARGV[i])
-  if kind == 0 then
-    -- Only the minute is known: as late in it as it can have been, so that it counts until the last of it has left.
-    charge(t, math.min(window + 59, second), q, tin, tout, nano)
-  elseif kind == 1 then
-    ownDay(t, window, nano, 0)
-  else
-    ownMonth(t, window, nano, 0, true)
-  end
+  count(t, second, kind, window, nano, q, tin, tout)
 end
 save(t)
 return '\0'

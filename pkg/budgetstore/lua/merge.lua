@@ -7,6 +7,7 @@ local s, prefix = KEYS[1], sub(KEYS[1], 1, -2)
 local t = load(s)
 if not t or t[1] ~= epoch then return '\10' end
 local now, merged = clock(ARGV[3], 0), 0
+local run, counted = get(t, '{m'), {}
 local pending = call('HGETALL', KEYS[2])
 local of
 for i = 1, #pending, 2 do
@@ -25,6 +26,13 @@ for i = 1, #pending, 2 do
     if day > t[13] then turn(t, day, floor(day / 100)) end
     own(t, day, nano, nano, true)
     charge(t, floor(at / 1000000), 1, tin, tout, nano)
+    for _, name in ipairs(scopesOf(kept)) do
+      local u = counted[name] or made(prefix, epoch, name, run, now)
+      counted[name] = u
+      if day > u[13] then turn(u, day, floor(day / 100)) end
+      own(u, day, nano, nano, true)
+      charge(u, floor(at / 1000000), 1, tin, tout, nano)
+    end
     if root ~= '' then
       local old = execution(prefix, root)
       local x = old or unknown()
@@ -42,5 +50,6 @@ for i = 1, #pending, 2 do
     merged = merged + 1
   end
 end
+for _, u in pairs(counted) do saveScope(u, now) end
 save(t)
 return pack('<Bi8', 0, merged)

@@ -20,7 +20,7 @@
 --   field "{r" + the ring, see roll.lua
 --   field "{f"  ids that ended lately, 2 bytes of each one's hash: most reservations need to read no more of them
 --   field "{d"  the other 4 bytes of each hash, and 3 for the second until which it is remembered
---   field "{g"  see fence.lua
+--   field "{g"  see fence.lua; + "{m"  see based.lua
 --   field "{o"  see opened.lua
 --   field "{x<root>" an execution, see executions.lua
 --   field <id> and "{h<id>" an open hold, see holds.lua; no id has a brace
