@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/weir-project/weir/pkg/budgetstore"
@@ -93,6 +94,16 @@ func (c call) counted() map[string]string {
 		}
 		out[string(kind)] = name
 	}
+	return out
+}
+
+// scopesHeld are the same, as the budget store names them.
+func (c call) scopesHeld() []window.Scope {
+	var out []window.Scope
+	for kind, name := range c.counted() {
+		out = append(out, window.Scope{Kind: window.ScopeKind(kind), ID: name})
+	}
+	slices.SortFunc(out, window.Scope.Compare)
 	return out
 }
 
