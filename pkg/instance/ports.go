@@ -16,6 +16,7 @@ const (
 	PortClickHouse = 18123
 	PortAdmission  = 18080 // admission-1 is 18080, admission-2 18081, …
 	PortService    = 18100 // the others, in the order of Programs
+	PortGRPC       = 18200 // admission-1's gRPC is 18200, admission-2's 18201, …
 )
 
 // The steps to a neighbour of a taken port, and the end of the ports that the system never lends to an outgoing

@@ -66,15 +66,21 @@ func settings(c part.Command) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// startService starts one copy.
-func (d Dir) startService(bin, program, name string, port int, s State) (Service, error) {
+// startService starts one copy; grpc is its second port, 0 for none.
+func (d Dir) startService(bin, program, name string, port, grpc int, s State) (Service, error) {
 	listen := fmt.Sprintf("127.0.0.1:%d", port)
 	c := d.serviceCommand(bin, program, name, listen, s)
+	v := Service{Name: name, Program: program, Settings: settings(c)}
+	if grpc > 0 { // like its own address, no reason to restart it
+		v.GRPC = fmt.Sprintf("127.0.0.1:%d", grpc)
+		c.Args = append(c.Args, "-grpc="+v.GRPC)
+	}
 	p, err := part.Spawn(c)
 	if err != nil {
 		return Service{}, err
 	}
-	return Service{Name: name, Program: program, Settings: settings(c), Part: *p}, nil
+	v.Part = *p
+	return v, nil
 }
 
 // Readiness asks a service's /readyz: nil when ready, else what it says is missing.

@@ -60,6 +60,21 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// Only admission speaks gRPC; each of its copies has a port of its own there.
+func TestGRPCPorts(t *testing.T) {
+	for _, w := range (Config{Replicas: map[string]int{"admission": 2}}).copies(nil) {
+		want := map[string]int{"admission-1": PortGRPC, "admission-2": PortGRPC + 1}[w.name]
+		if w.grpc != want {
+			t.Errorf("%s: %d, want %d", w.name, w.grpc, want)
+		}
+	}
+	d := save(t, State{Services: []Service{{Name: "admission", Program: "admission", GRPC: "127.0.0.1:18200", Part: part.Part{Address: "http://127.0.0.1:18080"}}}})
+	env, err := d.Env()
+	if err != nil || env["WEIR_GRPC"] != "127.0.0.1:18200" || env["WEIR_URL"] != "http://127.0.0.1:18080" {
+		t.Errorf("%v, %v", env, err)
+	}
+}
+
 func TestCopies(t *testing.T) {
 	names := func(c Config, before []Service) string {
 		var out []string

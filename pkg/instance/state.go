@@ -40,6 +40,8 @@ type Service struct {
 	Program string `json:"program"`
 	// Settings identifies what it was told at its start; a part that moved means another value, and a restart.
 	Settings string `json:"settings"`
+	// GRPC is where admission listens for gRPC, host:port; empty for the others.
+	GRPC string `json:"grpc,omitempty"`
 	part.Part
 }
 

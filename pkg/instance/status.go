@@ -27,6 +27,7 @@ type ServiceStatus struct {
 	State   string `json:"state"` // ready, not ready, stopped
 	PID     *int   `json:"pid"`
 	Address string `json:"address"`
+	GRPC    string `json:"grpc,omitempty"` // host:port, of admission
 	Reason  string `json:"reason,omitempty"`
 }
 
@@ -73,7 +74,7 @@ func (d Dir) Status(ctx context.Context) (Status, error) {
 }
 
 func (v Service) status(ctx context.Context) ServiceStatus {
-	st := ServiceStatus{Name: v.Name, State: "stopped", Address: v.Address}
+	st := ServiceStatus{Name: v.Name, State: "stopped", Address: v.Address, GRPC: v.GRPC}
 	if !v.Alive() {
 		return st
 	}
@@ -122,6 +123,9 @@ func (d Dir) Env() (map[string]string, error) {
 	env := map[string]string{"WEIR_DIR": abs}
 	if v, ok := s.Service("admission"); ok {
 		env["WEIR_URL"] = v.Address
+		if v.GRPC != "" {
+			env["WEIR_GRPC"] = v.GRPC
+		}
 	}
 	if p, ok := s.Part("kafka"); ok {
 		env["WEIR_KAFKA"] = p.Address

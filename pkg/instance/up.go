@@ -90,7 +90,7 @@ func Up(ctx context.Context, c Config) (State, error) {
 			}
 		})
 		var e ended
-		if tries < 3 && errors.As(err, &e) && portTaken(lastPort(e.Address, 0)) {
+		if tries < 3 && errors.As(err, &e) && e.portsTaken() {
 			c.Say("%s: its port was taken meanwhile; trying another", e.Name)
 			continue
 		}
@@ -147,22 +147,27 @@ func (c Config) checkAddresses() error {
 type copyOf struct {
 	program, name string
 	port          int // the one it has by default
+	grpc          int // the same for gRPC, 0 for none
 }
 
 // copies lists what is to run, in the order of Programs.
 func (c Config) copies(before []Service) []copyOf {
 	var all []copyOf
 	for i, program := range Programs() {
-		replicas, base := c.replicas(program, before), PortService+10*i
+		replicas, base, grpc := c.replicas(program, before), PortService+10*i, 0
 		if program == "admission" {
-			base = PortAdmission
+			base, grpc = PortAdmission, PortGRPC
 		}
 		for n := range replicas {
 			name := program
 			if replicas > 1 {
 				name = fmt.Sprintf("%s-%d", program, n+1)
 			}
-			all = append(all, copyOf{program, name, base + n})
+			w := copyOf{program: program, name: name, port: base + n}
+			if grpc > 0 {
+				w.grpc = grpc + n
+			}
+			all = append(all, w)
 		}
 	}
 	return all
@@ -193,19 +198,20 @@ func (c Config) upServices(s *State) error {
 	for _, w := range wanted {
 		old, known := find(s.Services, w.name)
 		if known && old.Alive() {
-			if old.Settings == settings(c.Dir.serviceCommand(c.Bin, w.program, w.name, "", *s)) {
+			same := old.Settings == settings(c.Dir.serviceCommand(c.Bin, w.program, w.name, "", *s))
+			if same && (w.grpc == 0 || old.GRPC != "") {
 				continue
 			}
-			c.Say("restarting %s: a part has moved", w.name)
+			c.Say("restarting %s: what it was told has changed", w.name)
 			if err := old.Stop(serviceGrace); err != nil {
 				return err
 			}
 		}
-		port, err := freePort(lastPort(old.Address, w.port), taken)
+		port, grpc, err := c.portsOf(old, w, taken)
 		if err != nil {
 			return err
 		}
-		started, err := c.Dir.startService(c.Bin, w.program, w.name, port, *s)
+		started, err := c.Dir.startService(c.Bin, w.program, w.name, port, grpc, *s)
 		if err != nil {
 			return err
 		}
@@ -220,6 +226,19 @@ func (c Config) upServices(s *State) error {
 	}
 	s.Services = ordered
 	return c.Dir.Save(*s)
+}
+
+// portsOf are the ports of a copy: those it had before, where they are free.
+func (c Config) portsOf(old Service, w copyOf, taken map[int]bool) (port, grpc int, err error) {
+	if port, err = freePort(lastPort(old.Address, w.port), taken); err == nil && w.grpc > 0 {
+		grpc, err = freePort(lastPort("grpc://"+old.GRPC, w.grpc), taken)
+	}
+	return port, grpc, err
+}
+
+// portsTaken reports whether another process listens where a copy that has ended was to.
+func (v Service) portsTaken() bool {
+	return portTaken(lastPort(v.Address, 0)) || v.GRPC != "" && portTaken(lastPort("grpc://"+v.GRPC, 0))
 }
 
 // retire stops copies that the new number of replicas no longer names.

@@ -71,8 +71,10 @@ func (s *Server) Register(mux *http.ServeMux) {
 }
 
 // readyz answers 200, or 503 with the name and reason of every check that fails.
-func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
+// Failing asks every check, side by side and for at most 2 s, and returns why each that fails does, by its name: empty when
+// ready.
+func (s *Server) Failing(ctx context.Context) map[string]string {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	reasons := make([]string, len(s.checks))
 	var wg sync.WaitGroup
@@ -90,7 +92,11 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 			failing[s.checks[i].name] = reason
 		}
 	}
-	if len(failing) > 0 {
+	return failing
+}
+
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+	if failing := s.Failing(r.Context()); len(failing) > 0 {
 		writeJSON(w, http.StatusServiceUnavailable, map[string]any{"status": "not ready", "not_ready": failing})
 		return
 	}

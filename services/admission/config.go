@@ -17,6 +17,7 @@ type Config struct {
 	Redis    string // client URL
 	Postgres string // client URL
 	HTTP     string // host:port of the API, health and metrics
+	GRPC     string // host:port of the API over gRPC; "" = none
 
 	LogLevel, LogFormat string
 
@@ -62,6 +63,7 @@ func LoadConfig(args []string, lookup func(string) (string, bool), out, errOut i
 	redis := s.Address("redis", "", "Redis' client URL")
 	postgres := s.Address("postgres", "", "Postgres' client URL")
 	http := s.String("http", "127.0.0.1:8080", "address of the API, health and metrics")
+	grpc := s.String("grpc", "", "address of the API over gRPC; none: HTTP alone")
 	level := s.String("log-level", "info", "debug, info, warn or error")
 	format := s.String("log-format", "json", "json or text")
 	secret := s.Secret("hmac-secret", "key of receipts and event signatures, shared with the attributor, at least 32 bytes")
@@ -107,7 +109,7 @@ func LoadConfig(args []string, lookup func(string) (string, bool), out, errOut i
 	if code, run = s.Load(args, out, errOut); !run {
 		return Config{}, code, false
 	}
-	cfg.Redis, cfg.Postgres, cfg.HTTP, cfg.LogLevel, cfg.LogFormat = *redis, *postgres, *http, *level, *format
+	cfg.Redis, cfg.Postgres, cfg.HTTP, cfg.GRPC, cfg.LogLevel, cfg.LogFormat = *redis, *postgres, *http, *grpc, *level, *format
 	cfg.JWKSURL, cfg.JWT = *jwks, identity.JWTConfig{Issuer: *issuer, Audience: *audience, TenantClaim: *claim}
 	cfg.MaxLease, cfg.Deadline, cfg.ReapInterval, cfg.TokenTTL, cfg.Retention = *lease, *deadline, *reap, *ttl, *retention
 	cfg.SampleAdmits = int64(*sample)

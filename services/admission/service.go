@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -42,7 +43,10 @@ type Service struct {
 	cfg      Config
 	deps     Deps
 	listener net.Listener
-	life     context.Context // of followers, whose apply has no context of its own
+	// grpcListener is nil without gRPC, grpcTLS without TLS.
+	grpcListener net.Listener
+	grpcTLS      *tls.Config
+	life         context.Context // of followers, whose apply has no context of its own
 
 	conn     *bus.Conn
 	producer *bus.Producer
@@ -83,6 +87,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	if err == nil {
 		err = s.listen(ctx)
+	}
+	if err == nil {
+		err = s.listenGRPC(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("admission: %w", err), s.close(ctx))
@@ -137,6 +144,9 @@ func (s *Service) Address() string { return s.listener.Addr().String() }
 func (s *Service) Run(ctx context.Context) error {
 	g := lifecycle.New(s.deps.Log, shutdownDeadline)
 	g.Add("http", lifecycle.Intake, func(ctx context.Context) error { return obs.Serve(ctx, s.listener, s.routes(), requestGrace) })
+	if s.grpcListener != nil {
+		g.Add("grpc", lifecycle.Intake, s.serveGRPC)
+	}
 	g.Add("journal", lifecycle.Consumers, s.journal.Run)
 	g.Add("windows", lifecycle.Consumers, s.windows.Run)
 	g.Add("reaper", lifecycle.Consumers, s.reap)
@@ -151,7 +161,7 @@ func (s *Service) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return s.close(ctx)
 	})
-	s.deps.Log.Info("serving", "address", s.Address(), "token_key", s.cfg.TokenKey.ID)
+	s.deps.Log.Info("serving", "address", s.Address(), "grpc", s.GRPCAddress(), "token_key", s.cfg.TokenKey.ID)
 	return g.Run(ctx)
 }
 

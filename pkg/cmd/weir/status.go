@@ -38,6 +38,9 @@ func (a *app) status(ctx context.Context, out io.Writer) error {
 		}
 		for _, s := range st.Services {
 			fmt.Fprintf(w, "%s\tservice\t%s\t%s\t%s\n", s.Name, s.State, pidText(s.PID), s.Address)
+			if s.GRPC != "" {
+				fmt.Fprintf(w, "\t\t\t\tgrpc %s\n", s.GRPC)
+			}
 			if s.Reason != "" {
 				reasons = append(reasons, s.Reason)
 			}

@@ -1050,12 +1050,14 @@ type SettleRequest struct {
 	Status    string `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
 	ErrorCode string `protobuf:"bytes,6,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	// Where it is not the one that was granted.
-	Model         string `protobuf:"bytes,7,opt,name=model,proto3" json:"model,omitempty"`
-	ServiceTier   string `protobuf:"bytes,8,opt,name=service_tier,json=serviceTier,proto3" json:"service_tier,omitempty"`
-	ResponseId    string `protobuf:"bytes,9,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
-	Traceparent   string `protobuf:"bytes,10,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
-	Tracestate    string `protobuf:"bytes,11,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
-	Receipt       string `protobuf:"bytes,12,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	Model       string `protobuf:"bytes,7,opt,name=model,proto3" json:"model,omitempty"`
+	ServiceTier string `protobuf:"bytes,8,opt,name=service_tier,json=serviceTier,proto3" json:"service_tier,omitempty"`
+	ResponseId  string `protobuf:"bytes,9,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
+	Traceparent string `protobuf:"bytes,10,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	Tracestate  string `protobuf:"bytes,11,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
+	Receipt     string `protobuf:"bytes,12,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	// The kind of cache that answered instead of the provider: exact or semantic.
+	CacheHit      string `protobuf:"bytes,13,opt,name=cache_hit,json=cacheHit,proto3" json:"cache_hit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1174,6 +1176,13 @@ func (x *SettleRequest) GetReceipt() string {
 	return ""
 }
 
+func (x *SettleRequest) GetCacheHit() string {
+	if x != nil {
+		return x.CacheHit
+	}
+	return ""
+}
+
 type SettleResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ReservationId string                 `protobuf:"bytes,1,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
@@ -1185,11 +1194,13 @@ type SettleResponse struct {
 	// With the tenant's markup.
 	BilledUsd *string `protobuf:"bytes,5,opt,name=billed_usd,json=billedUsd,proto3,oneof" json:"billed_usd,omitempty"`
 	// What counts against the ceilings: what was held, and how much more it became.
-	ReservedUsd   string `protobuf:"bytes,6,opt,name=reserved_usd,json=reservedUsd,proto3" json:"reserved_usd,omitempty"`
-	OverageUsd    string `protobuf:"bytes,7,opt,name=overage_usd,json=overageUsd,proto3" json:"overage_usd,omitempty"`
-	Estimated     bool   `protobuf:"varint,8,opt,name=estimated,proto3" json:"estimated,omitempty"`
-	Late          bool   `protobuf:"varint,9,opt,name=late,proto3" json:"late,omitempty"`
-	EventId       string `protobuf:"bytes,10,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	ReservedUsd string `protobuf:"bytes,6,opt,name=reserved_usd,json=reservedUsd,proto3" json:"reserved_usd,omitempty"`
+	OverageUsd  string `protobuf:"bytes,7,opt,name=overage_usd,json=overageUsd,proto3" json:"overage_usd,omitempty"`
+	Estimated   bool   `protobuf:"varint,8,opt,name=estimated,proto3" json:"estimated,omitempty"`
+	Late        bool   `protobuf:"varint,9,opt,name=late,proto3" json:"late,omitempty"`
+	EventId     string `protobuf:"bytes,10,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// cache_hit, dearer_model.
+	Flags         []string `protobuf:"bytes,11,rep,name=flags,proto3" json:"flags,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1292,6 +1303,13 @@ func (x *SettleResponse) GetEventId() string {
 		return x.EventId
 	}
 	return ""
+}
+
+func (x *SettleResponse) GetFlags() []string {
+	if x != nil {
+		return x.Flags
+	}
+	return nil
 }
 
 type ReleaseRequest struct {
@@ -1749,7 +1767,10 @@ func (x *Reservation) GetEventId() string {
 }
 
 type GetBudgetRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Show the sub-scopes of this agent and this cost centre, too, where the plan has a ceiling for each of them.
+	AgentId       string `protobuf:"bytes,1,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	CostCenter    string `protobuf:"bytes,2,opt,name=cost_center,json=costCenter,proto3" json:"cost_center,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1784,6 +1805,20 @@ func (*GetBudgetRequest) Descriptor() ([]byte, []int) {
 	return file_weir_v1_admission_proto_rawDescGZIP(), []int{22}
 }
 
+func (x *GetBudgetRequest) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *GetBudgetRequest) GetCostCenter() string {
+	if x != nil {
+		return x.CostCenter
+	}
+	return ""
+}
+
 type GetBudgetResponse struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	TenantId    string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
@@ -1797,7 +1832,11 @@ type GetBudgetResponse struct {
 	// minute, day, month.
 	Windows map[string]*Window `protobuf:"bytes,9,rep,name=windows,proto3" json:"windows,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Requests, tokens and concurrency.
-	Limits        map[string]*LimitUse `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Limits map[string]*LimitUse `protobuf:"bytes,10,rep,name=limits,proto3" json:"limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The ladder: from which share of the day's ceiling each rung holds.
+	Steps []*Step `protobuf:"bytes,11,rep,name=steps,proto3" json:"steps,omitempty"`
+	// Those that the contract names, and those of the caller's key and of what the request names.
+	Scopes        []*ScopeBudget `protobuf:"bytes,12,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1902,6 +1941,153 @@ func (x *GetBudgetResponse) GetLimits() map[string]*LimitUse {
 	return nil
 }
 
+func (x *GetBudgetResponse) GetSteps() []*Step {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *GetBudgetResponse) GetScopes() []*ScopeBudget {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+// ScopeBudget is a sub-scope with the windows that it has a ceiling for: minute, day, month. Their rung is 4 where they
+// refuse, else 0.
+type ScopeBudget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// cost_center, agent or api_key, and which.
+	Kind          string             `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Id            string             `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	Windows       map[string]*Window `protobuf:"bytes,3,rep,name=windows,proto3" json:"windows,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScopeBudget) Reset() {
+	*x = ScopeBudget{}
+	mi := &file_weir_v1_admission_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScopeBudget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScopeBudget) ProtoMessage() {}
+
+func (x *ScopeBudget) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_v1_admission_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScopeBudget.ProtoReflect.Descriptor instead.
+func (*ScopeBudget) Descriptor() ([]byte, []int) {
+	return file_weir_v1_admission_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ScopeBudget) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ScopeBudget) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ScopeBudget) GetWindows() map[string]*Window {
+	if x != nil {
+		return x.Windows
+	}
+	return nil
+}
+
+// Step is one rung of the ladder.
+type Step struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Rung  int32                  `protobuf:"varint,1,opt,name=rung,proto3" json:"rung,omitempty"`
+	Mode  string                 `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"`
+	// Of the day's ceiling.
+	Percent       int32  `protobuf:"varint,3,opt,name=percent,proto3" json:"percent,omitempty"`
+	FromUsd       string `protobuf:"bytes,4,opt,name=from_usd,json=fromUsd,proto3" json:"from_usd,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Step) Reset() {
+	*x = Step{}
+	mi := &file_weir_v1_admission_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Step) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Step) ProtoMessage() {}
+
+func (x *Step) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_v1_admission_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Step.ProtoReflect.Descriptor instead.
+func (*Step) Descriptor() ([]byte, []int) {
+	return file_weir_v1_admission_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Step) GetRung() int32 {
+	if x != nil {
+		return x.Rung
+	}
+	return 0
+}
+
+func (x *Step) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *Step) GetPercent() int32 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
+func (x *Step) GetFromUsd() string {
+	if x != nil {
+		return x.FromUsd
+	}
+	return ""
+}
+
 // Window is one window of dollars: used = own (settled and held) + external.
 type Window struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -1922,7 +2108,7 @@ type Window struct {
 
 func (x *Window) Reset() {
 	*x = Window{}
-	mi := &file_weir_v1_admission_proto_msgTypes[24]
+	mi := &file_weir_v1_admission_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1934,7 +2120,7 @@ func (x *Window) String() string {
 func (*Window) ProtoMessage() {}
 
 func (x *Window) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_v1_admission_proto_msgTypes[24]
+	mi := &file_weir_v1_admission_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1947,7 +2133,7 @@ func (x *Window) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Window.ProtoReflect.Descriptor instead.
 func (*Window) Descriptor() ([]byte, []int) {
-	return file_weir_v1_admission_proto_rawDescGZIP(), []int{24}
+	return file_weir_v1_admission_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Window) GetCeilingUsd() string {
@@ -2033,7 +2219,7 @@ type LimitUse struct {
 
 func (x *LimitUse) Reset() {
 	*x = LimitUse{}
-	mi := &file_weir_v1_admission_proto_msgTypes[25]
+	mi := &file_weir_v1_admission_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2231,7 @@ func (x *LimitUse) String() string {
 func (*LimitUse) ProtoMessage() {}
 
 func (x *LimitUse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_v1_admission_proto_msgTypes[25]
+	mi := &file_weir_v1_admission_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2244,7 @@ func (x *LimitUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitUse.ProtoReflect.Descriptor instead.
 func (*LimitUse) Descriptor() ([]byte, []int) {
-	return file_weir_v1_admission_proto_rawDescGZIP(), []int{25}
+	return file_weir_v1_admission_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LimitUse) GetLimit() int64 {
@@ -2092,7 +2278,7 @@ type SendEventsRequest struct {
 
 func (x *SendEventsRequest) Reset() {
 	*x = SendEventsRequest{}
-	mi := &file_weir_v1_admission_proto_msgTypes[26]
+	mi := &file_weir_v1_admission_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2104,7 +2290,7 @@ func (x *SendEventsRequest) String() string {
 func (*SendEventsRequest) ProtoMessage() {}
 
 func (x *SendEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_v1_admission_proto_msgTypes[26]
+	mi := &file_weir_v1_admission_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2117,7 +2303,7 @@ func (x *SendEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendEventsRequest.ProtoReflect.Descriptor instead.
 func (*SendEventsRequest) Descriptor() ([]byte, []int) {
-	return file_weir_v1_admission_proto_rawDescGZIP(), []int{26}
+	return file_weir_v1_admission_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SendEventsRequest) GetEvents() [][]byte {
@@ -2135,7 +2321,7 @@ type SendEventsResponse struct {
 
 func (x *SendEventsResponse) Reset() {
 	*x = SendEventsResponse{}
-	mi := &file_weir_v1_admission_proto_msgTypes[27]
+	mi := &file_weir_v1_admission_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2147,7 +2333,7 @@ func (x *SendEventsResponse) String() string {
 func (*SendEventsResponse) ProtoMessage() {}
 
 func (x *SendEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_v1_admission_proto_msgTypes[27]
+	mi := &file_weir_v1_admission_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2160,7 +2346,7 @@ func (x *SendEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendEventsResponse.ProtoReflect.Descriptor instead.
 func (*SendEventsResponse) Descriptor() ([]byte, []int) {
-	return file_weir_v1_admission_proto_rawDescGZIP(), []int{27}
+	return file_weir_v1_admission_proto_rawDescGZIP(), []int{29}
 }
 
 // Problem is the RFC 9457 document that HTTP answers, as a detail of an error and as an answer in a batch.
@@ -2191,14 +2377,18 @@ type Problem struct {
 	// For the end user.
 	Message string `protobuf:"bytes,16,opt,name=message,proto3" json:"message,omitempty"`
 	// Only where a retry makes sense.
-	RetryAfterMs  int64 `protobuf:"varint,17,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	RetryAfterMs int64 `protobuf:"varint,17,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	// Of the day, for the end user.
+	PercentUsed *int64 `protobuf:"varint,18,opt,name=percent_used,json=percentUsed,proto3,oneof" json:"percent_used,omitempty"`
+	// The sub-scope whose ceiling refused; absent where it is the tenant's own.
+	Scope         *Scope `protobuf:"bytes,19,opt,name=scope,proto3" json:"scope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Problem) Reset() {
 	*x = Problem{}
-	mi := &file_weir_v1_admission_proto_msgTypes[28]
+	mi := &file_weir_v1_admission_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2210,7 +2400,7 @@ func (x *Problem) String() string {
 func (*Problem) ProtoMessage() {}
 
 func (x *Problem) ProtoReflect() protoreflect.Message {
-	mi := &file_weir_v1_admission_proto_msgTypes[28]
+	mi := &file_weir_v1_admission_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2223,7 +2413,7 @@ func (x *Problem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Problem.ProtoReflect.Descriptor instead.
 func (*Problem) Descriptor() ([]byte, []int) {
-	return file_weir_v1_admission_proto_rawDescGZIP(), []int{28}
+	return file_weir_v1_admission_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Problem) GetType() string {
@@ -2345,6 +2535,73 @@ func (x *Problem) GetRetryAfterMs() int64 {
 	return 0
 }
 
+func (x *Problem) GetPercentUsed() int64 {
+	if x != nil && x.PercentUsed != nil {
+		return *x.PercentUsed
+	}
+	return 0
+}
+
+func (x *Problem) GetScope() *Scope {
+	if x != nil {
+		return x.Scope
+	}
+	return nil
+}
+
+// Scope names a sub-scope of the tenant: cost_center, agent or api_key, and which.
+type Scope struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Scope) Reset() {
+	*x = Scope{}
+	mi := &file_weir_v1_admission_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Scope) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Scope) ProtoMessage() {}
+
+func (x *Scope) ProtoReflect() protoreflect.Message {
+	mi := &file_weir_v1_admission_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Scope.ProtoReflect.Descriptor instead.
+func (*Scope) Descriptor() ([]byte, []int) {
+	return file_weir_v1_admission_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *Scope) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Scope) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
 var File_weir_v1_admission_proto protoreflect.FileDescriptor
 
 const file_weir_v1_admission_proto_rawDesc = "" +
@@ -2442,7 +2699,7 @@ const file_weir_v1_admission_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12<\n" +
 	"\vreservation\x18\x02 \x01(\v2\x18.weir.v1.ReserveResponseH\x00R\vreservation\x12,\n" +
 	"\aproblem\x18\x03 \x01(\v2\x10.weir.v1.ProblemH\x00R\aproblemB\b\n" +
-	"\x06result\"\xc2\x03\n" +
+	"\x06result\"\xdf\x03\n" +
 	"\rSettleRequest\x12%\n" +
 	"\x0ereservation_id\x18\x01 \x01(\tR\rreservationId\x12\x14\n" +
 	"\x05usage\x18\x02 \x01(\fR\x05usage\x12\x10\n" +
@@ -2460,10 +2717,11 @@ const file_weir_v1_admission_proto_rawDesc = "" +
 	"\n" +
 	"tracestate\x18\v \x01(\tR\n" +
 	"tracestate\x12\x18\n" +
-	"\areceipt\x18\f \x01(\tR\areceipt\x1a9\n" +
+	"\areceipt\x18\f \x01(\tR\areceipt\x12\x1b\n" +
+	"\tcache_hit\x18\r \x01(\tR\bcacheHit\x1a9\n" +
 	"\vMetersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd6\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xec\x02\n" +
 	"\x0eSettleResponse\x12%\n" +
 	"\x0ereservation_id\x18\x01 \x01(\tR\rreservationId\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
@@ -2477,7 +2735,8 @@ const file_weir_v1_admission_proto_rawDesc = "" +
 	"\testimated\x18\b \x01(\bR\testimated\x12\x12\n" +
 	"\x04late\x18\t \x01(\bR\x04late\x12\x19\n" +
 	"\bevent_id\x18\n" +
-	" \x01(\tR\aeventIdB\v\n" +
+	" \x01(\tR\aeventId\x12\x14\n" +
+	"\x05flags\x18\v \x03(\tR\x05flagsB\v\n" +
 	"\t_cost_usdB\r\n" +
 	"\v_billed_usd\"Q\n" +
 	"\x0eReleaseRequest\x12%\n" +
@@ -2515,8 +2774,11 @@ const file_weir_v1_admission_proto_rawDesc = "" +
 	"\testimated\x18\a \x01(\bR\testimated\x12\x12\n" +
 	"\x04late\x18\b \x01(\bR\x04late\x12\x19\n" +
 	"\bevent_id\x18\t \x01(\tR\aeventIdB\v\n" +
-	"\t_cost_usd\"\x12\n" +
-	"\x10GetBudgetRequest\"\xb2\x04\n" +
+	"\t_cost_usd\"N\n" +
+	"\x10GetBudgetRequest\x12\x19\n" +
+	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x1f\n" +
+	"\vcost_center\x18\x02 \x01(\tR\n" +
+	"costCenter\"\x85\x05\n" +
 	"\x11GetBudgetResponse\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12/\n" +
 	"\x05as_of\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\x12\x12\n" +
@@ -2528,13 +2790,27 @@ const file_weir_v1_admission_proto_rawDesc = "" +
 	"\tremaining\x18\b \x01(\v2\x12.weir.v1.RemainingR\tremaining\x12A\n" +
 	"\awindows\x18\t \x03(\v2'.weir.v1.GetBudgetResponse.WindowsEntryR\awindows\x12>\n" +
 	"\x06limits\x18\n" +
-	" \x03(\v2&.weir.v1.GetBudgetResponse.LimitsEntryR\x06limits\x1aK\n" +
+	" \x03(\v2&.weir.v1.GetBudgetResponse.LimitsEntryR\x06limits\x12#\n" +
+	"\x05steps\x18\v \x03(\v2\r.weir.v1.StepR\x05steps\x12,\n" +
+	"\x06scopes\x18\f \x03(\v2\x14.weir.v1.ScopeBudgetR\x06scopes\x1aK\n" +
 	"\fWindowsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12%\n" +
 	"\x05value\x18\x02 \x01(\v2\x0f.weir.v1.WindowR\x05value:\x028\x01\x1aL\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12'\n" +
-	"\x05value\x18\x02 \x01(\v2\x11.weir.v1.LimitUseR\x05value:\x028\x01\"\xd6\x02\n" +
+	"\x05value\x18\x02 \x01(\v2\x11.weir.v1.LimitUseR\x05value:\x028\x01\"\xbb\x01\n" +
+	"\vScopeBudget\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12;\n" +
+	"\awindows\x18\x03 \x03(\v2!.weir.v1.ScopeBudget.WindowsEntryR\awindows\x1aK\n" +
+	"\fWindowsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12%\n" +
+	"\x05value\x18\x02 \x01(\v2\x0f.weir.v1.WindowR\x05value:\x028\x01\"c\n" +
+	"\x04Step\x12\x12\n" +
+	"\x04rung\x18\x01 \x01(\x05R\x04rung\x12\x12\n" +
+	"\x04mode\x18\x02 \x01(\tR\x04mode\x12\x18\n" +
+	"\apercent\x18\x03 \x01(\x05R\apercent\x12\x19\n" +
+	"\bfrom_usd\x18\x04 \x01(\tR\afromUsd\"\xd6\x02\n" +
 	"\x06Window\x12\x1f\n" +
 	"\vceiling_usd\x18\x01 \x01(\tR\n" +
 	"ceilingUsd\x12\x19\n" +
@@ -2558,7 +2834,7 @@ const file_weir_v1_admission_proto_rawDesc = "" +
 	"_remaining\"+\n" +
 	"\x11SendEventsRequest\x12\x16\n" +
 	"\x06events\x18\x01 \x03(\fR\x06events\"\x14\n" +
-	"\x12SendEventsResponse\"\xd1\x03\n" +
+	"\x12SendEventsResponse\"\xb0\x04\n" +
 	"\aProblem\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n" +
@@ -2578,8 +2854,14 @@ const file_weir_v1_admission_proto_rawDesc = "" +
 	"\aceiling\x18\x0e \x01(\tR\aceiling\x12\x17\n" +
 	"\x04rung\x18\x0f \x01(\x05H\x00R\x04rung\x88\x01\x01\x12\x18\n" +
 	"\amessage\x18\x10 \x01(\tR\amessage\x12$\n" +
-	"\x0eretry_after_ms\x18\x11 \x01(\x03R\fretryAfterMsB\a\n" +
-	"\x05_rung2\xce\x05\n" +
+	"\x0eretry_after_ms\x18\x11 \x01(\x03R\fretryAfterMs\x12&\n" +
+	"\fpercent_used\x18\x12 \x01(\x03H\x01R\vpercentUsed\x88\x01\x01\x12$\n" +
+	"\x05scope\x18\x13 \x01(\v2\x0e.weir.v1.ScopeR\x05scopeB\a\n" +
+	"\x05_rungB\x0f\n" +
+	"\r_percent_used\"+\n" +
+	"\x05Scope\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id2\xce\x05\n" +
 	"\tAdmission\x12Q\n" +
 	"\x0eStartExecution\x12\x1e.weir.v1.StartExecutionRequest\x1a\x1f.weir.v1.StartExecutionResponse\x12Q\n" +
 	"\x0eCloseExecution\x12\x1e.weir.v1.CloseExecutionRequest\x1a\x1f.weir.v1.CloseExecutionResponse\x12<\n" +
@@ -2605,7 +2887,7 @@ func file_weir_v1_admission_proto_rawDescGZIP() []byte {
 	return file_weir_v1_admission_proto_rawDescData
 }
 
-var file_weir_v1_admission_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_weir_v1_admission_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_weir_v1_admission_proto_goTypes = []any{
 	(*StartExecutionRequest)(nil),  // 0: weir.v1.StartExecutionRequest
 	(*StartExecutionResponse)(nil), // 1: weir.v1.StartExecutionResponse
@@ -2631,71 +2913,80 @@ var file_weir_v1_admission_proto_goTypes = []any{
 	(*Reservation)(nil),            // 21: weir.v1.Reservation
 	(*GetBudgetRequest)(nil),       // 22: weir.v1.GetBudgetRequest
 	(*GetBudgetResponse)(nil),      // 23: weir.v1.GetBudgetResponse
-	(*Window)(nil),                 // 24: weir.v1.Window
-	(*LimitUse)(nil),               // 25: weir.v1.LimitUse
-	(*SendEventsRequest)(nil),      // 26: weir.v1.SendEventsRequest
-	(*SendEventsResponse)(nil),     // 27: weir.v1.SendEventsResponse
-	(*Problem)(nil),                // 28: weir.v1.Problem
-	nil,                            // 29: weir.v1.ReserveRequest.EstimateEntry
-	nil,                            // 30: weir.v1.SettleRequest.MetersEntry
-	nil,                            // 31: weir.v1.GetBudgetResponse.WindowsEntry
-	nil,                            // 32: weir.v1.GetBudgetResponse.LimitsEntry
-	(*timestamppb.Timestamp)(nil),  // 33: google.protobuf.Timestamp
+	(*ScopeBudget)(nil),            // 24: weir.v1.ScopeBudget
+	(*Step)(nil),                   // 25: weir.v1.Step
+	(*Window)(nil),                 // 26: weir.v1.Window
+	(*LimitUse)(nil),               // 27: weir.v1.LimitUse
+	(*SendEventsRequest)(nil),      // 28: weir.v1.SendEventsRequest
+	(*SendEventsResponse)(nil),     // 29: weir.v1.SendEventsResponse
+	(*Problem)(nil),                // 30: weir.v1.Problem
+	(*Scope)(nil),                  // 31: weir.v1.Scope
+	nil,                            // 32: weir.v1.ReserveRequest.EstimateEntry
+	nil,                            // 33: weir.v1.SettleRequest.MetersEntry
+	nil,                            // 34: weir.v1.GetBudgetResponse.WindowsEntry
+	nil,                            // 35: weir.v1.GetBudgetResponse.LimitsEntry
+	nil,                            // 36: weir.v1.ScopeBudget.WindowsEntry
+	(*timestamppb.Timestamp)(nil),  // 37: google.protobuf.Timestamp
 }
 var file_weir_v1_admission_proto_depIdxs = []int32{
-	33, // 0: weir.v1.StartExecutionResponse.expires_at:type_name -> google.protobuf.Timestamp
-	33, // 1: weir.v1.CloseExecutionResponse.closed_at:type_name -> google.protobuf.Timestamp
-	29, // 2: weir.v1.ReserveRequest.estimate:type_name -> weir.v1.ReserveRequest.EstimateEntry
+	37, // 0: weir.v1.StartExecutionResponse.expires_at:type_name -> google.protobuf.Timestamp
+	37, // 1: weir.v1.CloseExecutionResponse.closed_at:type_name -> google.protobuf.Timestamp
+	32, // 2: weir.v1.ReserveRequest.estimate:type_name -> weir.v1.ReserveRequest.EstimateEntry
 	6,  // 3: weir.v1.ReserveResponse.cache:type_name -> weir.v1.Cache
 	7,  // 4: weir.v1.ReserveResponse.reserved:type_name -> weir.v1.Amounts
 	8,  // 5: weir.v1.ReserveResponse.remaining:type_name -> weir.v1.Remaining
 	9,  // 6: weir.v1.ReserveResponse.execution:type_name -> weir.v1.ExecutionPosition
-	33, // 7: weir.v1.ReserveResponse.reserved_at:type_name -> google.protobuf.Timestamp
-	33, // 8: weir.v1.ReserveResponse.expires_at:type_name -> google.protobuf.Timestamp
+	37, // 7: weir.v1.ReserveResponse.reserved_at:type_name -> google.protobuf.Timestamp
+	37, // 8: weir.v1.ReserveResponse.expires_at:type_name -> google.protobuf.Timestamp
 	4,  // 9: weir.v1.ReserveBatchRequest.reservations:type_name -> weir.v1.ReserveRequest
 	12, // 10: weir.v1.ReserveBatchResponse.results:type_name -> weir.v1.BatchResult
 	5,  // 11: weir.v1.BatchResult.reservation:type_name -> weir.v1.ReserveResponse
-	28, // 12: weir.v1.BatchResult.problem:type_name -> weir.v1.Problem
-	30, // 13: weir.v1.SettleRequest.meters:type_name -> weir.v1.SettleRequest.MetersEntry
+	30, // 12: weir.v1.BatchResult.problem:type_name -> weir.v1.Problem
+	33, // 13: weir.v1.SettleRequest.meters:type_name -> weir.v1.SettleRequest.MetersEntry
 	21, // 14: weir.v1.ReleaseResponse.reservation:type_name -> weir.v1.Reservation
 	7,  // 15: weir.v1.ExtendResponse.reserved:type_name -> weir.v1.Amounts
-	33, // 16: weir.v1.ExtendResponse.expires_at:type_name -> google.protobuf.Timestamp
+	37, // 16: weir.v1.ExtendResponse.expires_at:type_name -> google.protobuf.Timestamp
 	21, // 17: weir.v1.GetReservationResponse.reservation:type_name -> weir.v1.Reservation
-	33, // 18: weir.v1.Reservation.reserved_at:type_name -> google.protobuf.Timestamp
-	33, // 19: weir.v1.Reservation.expires_at:type_name -> google.protobuf.Timestamp
-	33, // 20: weir.v1.GetBudgetResponse.as_of:type_name -> google.protobuf.Timestamp
+	37, // 18: weir.v1.Reservation.reserved_at:type_name -> google.protobuf.Timestamp
+	37, // 19: weir.v1.Reservation.expires_at:type_name -> google.protobuf.Timestamp
+	37, // 20: weir.v1.GetBudgetResponse.as_of:type_name -> google.protobuf.Timestamp
 	8,  // 21: weir.v1.GetBudgetResponse.remaining:type_name -> weir.v1.Remaining
-	31, // 22: weir.v1.GetBudgetResponse.windows:type_name -> weir.v1.GetBudgetResponse.WindowsEntry
-	32, // 23: weir.v1.GetBudgetResponse.limits:type_name -> weir.v1.GetBudgetResponse.LimitsEntry
-	33, // 24: weir.v1.Window.resets_at:type_name -> google.protobuf.Timestamp
-	33, // 25: weir.v1.Problem.resets_at:type_name -> google.protobuf.Timestamp
-	24, // 26: weir.v1.GetBudgetResponse.WindowsEntry.value:type_name -> weir.v1.Window
-	25, // 27: weir.v1.GetBudgetResponse.LimitsEntry.value:type_name -> weir.v1.LimitUse
-	0,  // 28: weir.v1.Admission.StartExecution:input_type -> weir.v1.StartExecutionRequest
-	2,  // 29: weir.v1.Admission.CloseExecution:input_type -> weir.v1.CloseExecutionRequest
-	4,  // 30: weir.v1.Admission.Reserve:input_type -> weir.v1.ReserveRequest
-	10, // 31: weir.v1.Admission.ReserveBatch:input_type -> weir.v1.ReserveBatchRequest
-	13, // 32: weir.v1.Admission.Settle:input_type -> weir.v1.SettleRequest
-	15, // 33: weir.v1.Admission.Release:input_type -> weir.v1.ReleaseRequest
-	17, // 34: weir.v1.Admission.Extend:input_type -> weir.v1.ExtendRequest
-	19, // 35: weir.v1.Admission.GetReservation:input_type -> weir.v1.GetReservationRequest
-	22, // 36: weir.v1.Admission.GetBudget:input_type -> weir.v1.GetBudgetRequest
-	26, // 37: weir.v1.Admission.SendEvents:input_type -> weir.v1.SendEventsRequest
-	1,  // 38: weir.v1.Admission.StartExecution:output_type -> weir.v1.StartExecutionResponse
-	3,  // 39: weir.v1.Admission.CloseExecution:output_type -> weir.v1.CloseExecutionResponse
-	5,  // 40: weir.v1.Admission.Reserve:output_type -> weir.v1.ReserveResponse
-	11, // 41: weir.v1.Admission.ReserveBatch:output_type -> weir.v1.ReserveBatchResponse
-	14, // 42: weir.v1.Admission.Settle:output_type -> weir.v1.SettleResponse
-	16, // 43: weir.v1.Admission.Release:output_type -> weir.v1.ReleaseResponse
-	18, // 44: weir.v1.Admission.Extend:output_type -> weir.v1.ExtendResponse
-	20, // 45: weir.v1.Admission.GetReservation:output_type -> weir.v1.GetReservationResponse
-	23, // 46: weir.v1.Admission.GetBudget:output_type -> weir.v1.GetBudgetResponse
-	27, // 47: weir.v1.Admission.SendEvents:output_type -> weir.v1.SendEventsResponse
-	38, // [38:48] is the sub-list for method output_type
-	28, // [28:38] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	34, // 22: weir.v1.GetBudgetResponse.windows:type_name -> weir.v1.GetBudgetResponse.WindowsEntry
+	35, // 23: weir.v1.GetBudgetResponse.limits:type_name -> weir.v1.GetBudgetResponse.LimitsEntry
+	25, // 24: weir.v1.GetBudgetResponse.steps:type_name -> weir.v1.Step
+	24, // 25: weir.v1.GetBudgetResponse.scopes:type_name -> weir.v1.ScopeBudget
+	36, // 26: weir.v1.ScopeBudget.windows:type_name -> weir.v1.ScopeBudget.WindowsEntry
+	37, // 27: weir.v1.Window.resets_at:type_name -> google.protobuf.Timestamp
+	37, // 28: weir.v1.Problem.resets_at:type_name -> google.protobuf.Timestamp
+	31, // 29: weir.v1.Problem.scope:type_name -> weir.v1.Scope
+	26, // 30: weir.v1.GetBudgetResponse.WindowsEntry.value:type_name -> weir.v1.Window
+	27, // 31: weir.v1.GetBudgetResponse.LimitsEntry.value:type_name -> weir.v1.LimitUse
+	26, // 32: weir.v1.ScopeBudget.WindowsEntry.value:type_name -> weir.v1.Window
+	0,  // 33: weir.v1.Admission.StartExecution:input_type -> weir.v1.StartExecutionRequest
+	2,  // 34: weir.v1.Admission.CloseExecution:input_type -> weir.v1.CloseExecutionRequest
+	4,  // 35: weir.v1.Admission.Reserve:input_type -> weir.v1.ReserveRequest
+	10, // 36: weir.v1.Admission.ReserveBatch:input_type -> weir.v1.ReserveBatchRequest
+	13, // 37: weir.v1.Admission.Settle:input_type -> weir.v1.SettleRequest
+	15, // 38: weir.v1.Admission.Release:input_type -> weir.v1.ReleaseRequest
+	17, // 39: weir.v1.Admission.Extend:input_type -> weir.v1.ExtendRequest
+	19, // 40: weir.v1.Admission.GetReservation:input_type -> weir.v1.GetReservationRequest
+	22, // 41: weir.v1.Admission.GetBudget:input_type -> weir.v1.GetBudgetRequest
+	28, // 42: weir.v1.Admission.SendEvents:input_type -> weir.v1.SendEventsRequest
+	1,  // 43: weir.v1.Admission.StartExecution:output_type -> weir.v1.StartExecutionResponse
+	3,  // 44: weir.v1.Admission.CloseExecution:output_type -> weir.v1.CloseExecutionResponse
+	5,  // 45: weir.v1.Admission.Reserve:output_type -> weir.v1.ReserveResponse
+	11, // 46: weir.v1.Admission.ReserveBatch:output_type -> weir.v1.ReserveBatchResponse
+	14, // 47: weir.v1.Admission.Settle:output_type -> weir.v1.SettleResponse
+	16, // 48: weir.v1.Admission.Release:output_type -> weir.v1.ReleaseResponse
+	18, // 49: weir.v1.Admission.Extend:output_type -> weir.v1.ExtendResponse
+	20, // 50: weir.v1.Admission.GetReservation:output_type -> weir.v1.GetReservationResponse
+	23, // 51: weir.v1.Admission.GetBudget:output_type -> weir.v1.GetBudgetResponse
+	29, // 52: weir.v1.Admission.SendEvents:output_type -> weir.v1.SendEventsResponse
+	43, // [43:53] is the sub-list for method output_type
+	33, // [33:43] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_weir_v1_admission_proto_init() }
@@ -2713,16 +3004,16 @@ func file_weir_v1_admission_proto_init() {
 	}
 	file_weir_v1_admission_proto_msgTypes[14].OneofWrappers = []any{}
 	file_weir_v1_admission_proto_msgTypes[21].OneofWrappers = []any{}
-	file_weir_v1_admission_proto_msgTypes[24].OneofWrappers = []any{}
-	file_weir_v1_admission_proto_msgTypes[25].OneofWrappers = []any{}
-	file_weir_v1_admission_proto_msgTypes[28].OneofWrappers = []any{}
+	file_weir_v1_admission_proto_msgTypes[26].OneofWrappers = []any{}
+	file_weir_v1_admission_proto_msgTypes[27].OneofWrappers = []any{}
+	file_weir_v1_admission_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weir_v1_admission_proto_rawDesc), len(file_weir_v1_admission_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

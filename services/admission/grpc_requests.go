@@ -1,0 +1,89 @@
+package admission
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/gen/admissionv1"
+	"github.com/weir-project/weir/pkg/usageevent"
+)
+
+// The requests of gRPC as the structs of wire.go. Only what JSON's decoder would have refused is refused here; everything
+// else is checked by the calls, for HTTP and gRPC alike.
+
+func executionRequestOf(in *admissionv1.StartExecutionRequest) (executionRequest, *Problem) {
+	req := executionRequest{RootExecutionID: in.GetRootExecutionId(), ParentToken: in.GetParentToken(), AgentID: in.GetAgentId(), CostCenter: in.GetCostCenter()}
+	if in.MaxCostUsd != nil {
+		usd, err := money.ParseUSD(in.GetMaxCostUsd())
+		if err != nil {
+			return req, decodeProblem(err)
+		}
+		req.MaxCostUSD = &usd
+	}
+	if in.MaxDepth != nil {
+		depth := int(in.GetMaxDepth())
+		req.MaxDepth = &depth
+	}
+	return req, nil
+}
+
+func reserveRequestOf(in *admissionv1.ReserveRequest) (reserveRequest, *Problem) {
+	estimate, p := quantitiesOf(in.GetEstimate())
+	return reserveRequest{ReservationID: in.GetReservationId(), Provider: in.GetProvider(), Model: in.GetModel(), Estimate: estimate, Effect: in.GetEffect(),
+		ExecutionToken: in.GetExecutionToken(), AgentID: in.GetAgentId(), ParentAgentID: in.GetParentAgentId(), CostCenter: in.GetCostCenter(),
+		LeaseSeconds: in.GetLeaseSeconds()}, p
+}
+
+func settleRequestOf(in *admissionv1.SettleRequest) (settleRequest, *Problem) {
+	req := settleRequest{API: in.GetApi(), Status: in.GetStatus(), ErrorCode: in.GetErrorCode(), Model: in.GetModel(), ServiceTier: in.GetServiceTier(),
+		ResponseID: in.GetResponseId(), Traceparent: in.GetTraceparent(), Tracestate: in.GetTracestate(), Receipt: in.GetReceipt(), CacheHit: in.GetCacheHit()}
+	if raw := in.GetUsage(); len(raw) > 0 {
+		if !json.Valid(raw) {
+			return req, invalid("usage", "usage is not valid JSON.")
+		}
+		req.Usage = raw
+	}
+	meters, p := quantitiesOf(in.GetMeters())
+	req.Meters = meters
+	return req, p
+}
+
+// quantitiesOf takes what JSON takes as a number; nil for none.
+func quantitiesOf(given map[string]string) (quantities, *Problem) {
+	if len(given) == 0 {
+		return nil, nil
+	}
+	out := make(quantities, len(given))
+	for name, text := range given {
+		if !isNumber(text) {
+			return nil, decodeProblem(&quantityError{name})
+		}
+		out[name] = json.Number(text)
+	}
+	return out, nil
+}
+
+// isNumber reports whether text is a number of JSON, with nothing around it.
+func isNumber(text string) bool {
+	if text == "" || text[0] != '-' && (text[0] < '0' || text[0] > '9') || text[len(text)-1] < '0' || text[len(text)-1] > '9' {
+		return false
+	}
+	return json.Valid([]byte(text))
+}
+
+// eventsOf decodes events as a batch over HTTP, each in structured mode.
+func eventsOf(given [][]byte) ([]usageevent.Event, *Problem) {
+	if len(given) > maxEvents {
+		return nil, invalid("", fmt.Sprintf("A batch has at most %d events.", maxEvents))
+	}
+	events := make([]usageevent.Event, 0, len(given))
+	for i, raw := range given {
+		one, p := readOne(raw, structured)
+		if p != nil {
+			return nil, ofEvent(i, p)
+		}
+		events = append(events, one...)
+	}
+	return events, nil
+}
