@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weir-project/weir/pkg/bus"
@@ -42,14 +43,12 @@ func (c *logical) advance(d time.Duration) { c.us.Add(d.Microseconds()) }
 // the service and its stores can be cut or lose its answer.
 type desk struct {
 	*world
+	process
 	clock      *logical
-	svc        *Service
-	api        http.Handler
 	redisWire  *wire
 	pgWire     *wire
 	pg         *pgx.Conn // beside the wire
 	scriptHook atomic.Pointer[func()]
-	stop       func()
 }
 
 // deskStart is a Tuesday, 23:58:20 UTC, the last of a month: midnight is near.
@@ -79,21 +78,36 @@ func hostOf(t *testing.T, address string) string {
 	return u.Host
 }
 
+// process is one replica at the desk.
+type process struct {
+	svc      *Service
+	api      http.Handler
+	registry *prometheus.Registry
+	stop     func()
+}
+
 // replace ends the process and starts another one on the same stores.
 func (d *desk) replace() {
 	d.t.Helper()
 	if d.stop != nil {
 		d.stop()
 	}
+	d.process = d.another()
+}
+
+// another is a further process on the same stores, which knows what was published, and nothing of addTenant.
+func (d *desk) another() process {
+	d.t.Helper()
 	cfg := d.config()
 	cfg.Redis = strings.Replace(cfg.Redis, hostOf(d.t, cfg.Redis), d.redisWire.address, 1) + "?min_retry_backoff=1ms&max_retry_backoff=2ms&read_timeout=20s"
 	cfg.Postgres = strings.Replace(cfg.Postgres, hostOf(d.t, cfg.Postgres), d.pgWire.address, 1)
 	cfg.Deadline = 20 * time.Second // a busy machine is not one of the faults
 	ctx, cancel := context.WithCancel(context.Background())
-	svc, err := New(ctx, cfg, Deps{Log: slog.New(slog.DiscardHandler), Registry: obs.NewRegistry(), Now: d.clock.now, Random: rand.Reader,
+	p := process{registry: obs.NewRegistry()}
+	svc, err := New(ctx, cfg, Deps{Log: slog.New(slog.DiscardHandler), Registry: p.registry, Now: d.clock.now, Random: rand.Reader,
 		StoreClock: d.scriptTime})
 	d.must(err)
-	d.svc, d.api = svc, svc.routes()
+	p.svc, p.api = svc, svc.routes()
 	var followers sync.WaitGroup
 	for _, f := range svc.catalogs.followers {
 		followers.Go(func() { _ = f.Run(ctx) })
@@ -103,19 +117,20 @@ func (d *desk) replace() {
 	d.must(err)
 	d.must(svc.catalogs.signing.Apply(bus.NewRecord(topics.ControlKeys, record.GetKeyId(), []byte(record.GetKeyId()), value)))
 	svc.syncKills(ctx)
-	d.compareEpoch()
+	svc.readEpoch(ctx)
 	d.eventually("catalogs", func() error {
 		if p := svc.unready(); p != nil {
 			return p
 		}
 		return nil
 	})
-	d.stop = func() {
+	p.stop = func() {
 		cancel()
 		followers.Wait()
 		_ = svc.listener.Close()
 		_ = svc.close(context.Background())
 	}
+	return p
 }
 
 // compareEpoch does what the service's own loop does every second.
@@ -140,22 +155,29 @@ func (d *desk) heal() {
 	d.pgWire.set(through)
 }
 
-// addTenant makes a tenant and a key of its own known without a round trip over Kafka, to this process.
-func (d *desk) addTenant(id string, k tenant.Contract) {
+// addTenant makes a tenant and a key of its own known without a round trip over Kafka, to this process and others.
+func (d *desk) addTenant(id string, k tenant.Contract, others ...process) {
 	d.t.Helper()
-	value, err := catalog.EncodeTenant(tenant.History{ID: id, Versions: []tenant.Contract{k}})
+	contract, err := catalog.EncodeTenant(tenant.History{ID: id, Versions: []tenant.Contract{k}})
 	d.must(err)
-	d.must(d.svc.catalogs.tenants.Apply(bus.NewRecord(topics.CatalogTenants, id, []byte(id), value)))
 	key, err := identity.NewAPIKey(rand.Reader)
 	d.must(err)
-	value, err = proto.Marshal(&weirv1.ApiKey{KeyId: key.ID, SecretHash: key.Hash, TenantIds: []string{id}})
+	stored, err := proto.Marshal(&weirv1.ApiKey{KeyId: key.ID, SecretHash: key.Hash, TenantIds: []string{id}})
 	d.must(err)
-	d.must(d.svc.catalogs.apiKeys.Apply(bus.NewRecord(topics.CatalogApikeys, key.ID, []byte(key.ID), value)))
+	for _, p := range append(others, d.process) {
+		d.must(p.svc.catalogs.tenants.Apply(bus.NewRecord(topics.CatalogTenants, id, []byte(id), contract)))
+		d.must(p.svc.catalogs.apiKeys.Apply(bus.NewRecord(topics.CatalogApikeys, key.ID, []byte(key.ID), stored)))
+	}
 	d.keys[id] = key.Text
 }
 
 // call is one request for a tenant.
 func (d *desk) call(who, method, path string, body any) (int, object) {
+	d.t.Helper()
+	return d.process.call(d.world, who, method, path, body)
+}
+
+func (p process) call(d *world, who, method, path string, body any) (int, object) {
 	d.t.Helper()
 	var raw []byte
 	if body != nil {
@@ -166,7 +188,7 @@ func (d *desk) call(who, method, path string, body any) (int, object) {
 	req := httptest.NewRequest(method, path, bytes.NewReader(raw))
 	req.Header.Set("Authorization", "Bearer "+d.keys[who])
 	w := httptest.NewRecorder()
-	d.api.ServeHTTP(w, req)
+	p.api.ServeHTTP(w, req)
 	out := object{}
 	dec := json.NewDecoder(w.Body)
 	dec.UseNumber()
