@@ -315,7 +315,7 @@ func (w *world) ownAgrees(r *replica, scope window.Scope) error {
 			if err := proto.Unmarshal(rec.Value, m); err != nil {
 				return err
 			}
-			if m.GetScopeId() == scope.ID && m.GetKind() == weirv1.WindowKind_WINDOW_KIND_MONTH {
+			if m.GetBaseEpoch() == 0 && m.GetScopeId() == scope.ID && m.GetKind() == weirv1.WindowKind_WINDOW_KIND_MONTH {
 				newest = m
 			}
 			return nil
