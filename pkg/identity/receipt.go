@@ -3,11 +3,14 @@ package identity
 import (
 	"bytes"
 	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/weir-project/weir/pkg/jsonwrite"
 )
 
 // receiptPrefix separates receipts from record values, which the same secret signs.
@@ -44,12 +47,31 @@ func SignReceipt(s Secret, r Receipt) (string, error) {
 	if s.IsZero() {
 		return "", fmt.Errorf("identity: no secret to sign receipts with")
 	}
-	payload, err := json.Marshal(r)
-	if err != nil {
-		return "", fmt.Errorf("identity: encode receipt: %w", err)
-	}
+	payload := r.appendJSON(make([]byte, 0, 256+len(r.Call)))
 	enc := base64.RawURLEncoding
-	return enc.EncodeToString(payload) + "." + enc.EncodeToString(s.mac(receiptPrefix, payload)), nil
+	text := make([]byte, 0, enc.EncodedLen(len(payload))+1+enc.EncodedLen(sha256.Size))
+	text = append(enc.AppendEncode(text, payload), '.')
+	return string(enc.AppendEncode(text, s.mac(receiptPrefix, payload))), nil
+}
+
+// appendJSON is what encoding/json makes of r, which every reservation signs. Call must be compact JSON.
+func (r Receipt) appendJSON(b []byte) []byte {
+	o := jsonwrite.New(b)
+	o.String("t", r.Tenant)
+	o.String("r", r.ReservationID)
+	o.Int("at", r.ReservedAt)
+	o.Int("exp", r.ExpiresAt)
+	o.String("f", r.Fingerprint)
+	o.Int("e", r.Epoch)
+	o.Int("d", int64(r.Day))
+	o.Int("m", int64(r.Month))
+	o.Int("n", r.HeldNanos)
+	o.OptionalInt("it", r.InputTokens)
+	o.OptionalInt("ot", r.OutputTokens)
+	if len(r.Call) > 0 {
+		o.Raw("c", r.Call)
+	}
+	return o.End()
 }
 
 // VerifyReceipt checks and decodes a receipt. Every failure is ErrUnauthenticated: a receipt is a proof or nothing.

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -105,5 +106,25 @@ func BenchmarkExecutionToken(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// Goal: a receipt is written as its struct says.
+func TestReceiptIsEncoded(t *testing.T) {
+	for _, r := range []Receipt{{}, sampleReceipt()} {
+		want, err := json.Marshal(r)
+		if got := r.appendJSON(nil); err != nil || string(got) != string(want) {
+			t.Errorf("%s\n%s, %v", got, want, err)
+		}
+	}
+}
+
+func BenchmarkSignReceipt(b *testing.B) {
+	secret, r := secretOf(b, 's'), sampleReceipt()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := SignReceipt(secret, r); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,11 +48,6 @@ type call struct {
 	// Plan (see planOf) and Language, "" where the request named none, are what the answer's texts are made by.
 	Plan     int64           `json:"plan,omitempty"`
 	Language ladder.Language `json:"lang,omitempty"`
-}
-
-func (c call) encode() []byte {
-	b, _ := json.Marshal(c) // strings and decimals always encode
-	return b
 }
 
 func decodeCall(b []byte) (call, error) {
@@ -228,7 +224,7 @@ type hold struct {
 func (h hold) receipt() identity.Receipt {
 	a := h.Answer
 	return identity.Receipt{Tenant: h.Tenant, ReservationID: h.ID, ReservedAt: a.ReservedAt.UnixNano(), ExpiresAt: a.LeaseUntil.UnixNano(),
-		Fingerprint: fmt.Sprintf("%x", h.Fingerprint), Epoch: h.Epoch, Day: a.Day, Month: a.Month, HeldNanos: int64(a.Reserved.Nanos),
+		Fingerprint: hex.EncodeToString(h.Fingerprint[:]), Epoch: h.Epoch, Day: a.Day, Month: a.Month, HeldNanos: int64(a.Reserved.Nanos),
 		InputTokens: a.Reserved.InputTokens, OutputTokens: a.Reserved.OutputTokens, Call: h.rawCall}
 }
 

@@ -34,7 +34,14 @@ func decode(w http.ResponseWriter, r *http.Request, into any, empty bool) *Probl
 
 // readBody reads a whole body of at most so many bytes.
 func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, *Problem) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	var body []byte
+	var err error
+	if n := r.ContentLength; n > 0 && n <= most { // the usual case, without a buffer that grows
+		body = make([]byte, n)
+		_, err = io.ReadFull(r.Body, body)
+	} else {
+		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	}
 	if err == nil {
 		return body, nil
 	}
@@ -45,7 +52,14 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, *Prob
 }
 
 func decodeStrict(body []byte, into any) *Problem {
-	dec := json.NewDecoder(strings.NewReader(string(body)))
+	text := string(body)
+	if q, ok := into.(quick); ok {
+		if decodeQuickly(text, q) {
+			return nil
+		}
+		reflect.ValueOf(into).Elem().SetZero() // of what was read so far
+	}
+	dec := json.NewDecoder(strings.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
 		return decodeProblem(err)

@@ -54,7 +54,7 @@ func (s *Service) prepare(c caller, req reserveRequest) (prepared, error) {
 	if err != nil {
 		return prepared{}, err
 	}
-	request, p := s.request(c, req, execution, q, now)
+	request, p := s.request(c, req, execution, &q, now)
 	if p != nil {
 		return prepared{}, p
 	}
@@ -69,7 +69,7 @@ func (s *Service) conclude(c caller, p prepared, reply budgetstore.Reply) (answe
 	case budgetstore.Admitted, budgetstore.Replayed:
 		s.decisions.admitted(c, p.request.ID, p.asked, reply.Answer, reply.Verdict == budgetstore.Replayed)
 	}
-	return s.reserved(c, p.request, reply)
+	return s.reserved(c, p, reply)
 }
 
 func (req reserveRequest) check() *Problem {
@@ -150,8 +150,8 @@ func priceProblem(err error) *Problem {
 	return invalid("estimate", err.Error())
 }
 
-// request is what the budget store decides on.
-func (s *Service) request(c caller, req reserveRequest, x identity.Execution, q quotes, now time.Time) (budgetstore.Request, *Problem) {
+// request is what the budget store decides on. It completes q's call, which from then on is what the hold keeps.
+func (s *Service) request(c caller, req reserveRequest, x identity.Execution, q *quotes, now time.Time) (budgetstore.Request, *Problem) {
 	loc, err := c.contract.Location()
 	if err != nil {
 		return budgetstore.Request{}, problem(codeInternal, "The tenant's time zone is not known here.")
@@ -197,8 +197,8 @@ func (s *Service) decide(ctx context.Context, request budgetstore.Request) (budg
 }
 
 // reserved is the answer to a decision.
-func (s *Service) reserved(c caller, request budgetstore.Request, reply budgetstore.Reply) (answer, error) {
-	status := http.StatusCreated
+func (s *Service) reserved(c caller, p prepared, reply budgetstore.Reply) (answer, error) {
+	status, request := http.StatusCreated, p.request
 	h := hold{Tenant: c.tenant, Epoch: request.Tenant.Epoch, ID: request.ID, Fingerprint: request.Fingerprint, Answer: reply.Answer, rawCall: request.Context}
 	switch reply.Verdict {
 	case budgetstore.Refused:
@@ -212,11 +212,15 @@ func (s *Service) reserved(c caller, request budgetstore.Request, reply budgetst
 	case budgetstore.Ended:
 		return answer{}, problem(admit.ReservationConflict, "This reservation id was used by a reservation that has ended.")
 	case budgetstore.Replayed:
-		status, h.rawCall = http.StatusOK, reply.Context
-	}
-	var err error
-	if h.call, h.rawCall, err = grantedCall(h.rawCall, h.Answer); err != nil {
-		return answer{}, problem(codeInternal, err.Error())
+		var err error
+		status = http.StatusOK
+		if h.call, h.rawCall, err = grantedCall(reply.Context, h.Answer); err != nil {
+			return answer{}, problem(codeInternal, err.Error())
+		}
+	case budgetstore.Admitted: // what was kept is what was asked just now: it need not be read back
+		if h.call = p.asked.granted(h.Answer.Saving); p.asked.Saving != nil {
+			h.rawCall = h.call.encode()
+		}
 	}
 	body, err := h.answer(s.cfg.Secret, s.contractOf(c, h.call.Plan))
 	if err != nil {

@@ -62,8 +62,13 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 		w.WriteHeader(a.status)
 		return
 	}
-	body, ok := a.body.([]byte)
-	if !ok {
+	var body []byte
+	switch b := a.body.(type) {
+	case []byte:
+		body = b
+	case appender:
+		body = b.appendJSON(make([]byte, 0, 2048))
+	default:
 		var err error
 		if body, err = json.Marshal(a.body); err != nil {
 			problem(codeInternal, "The answer does not encode.").write(w)
@@ -71,6 +76,7 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 		}
 	}
 	h := w.Header()
+	h.Set("Content-Length", strconv.Itoa(len(body))) // a long one would be sent in chunks
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(a.status)

@@ -102,10 +102,10 @@ func (a Decimal) FractionDigits() int {
 }
 
 // String is the plain decimal text.
-func (a Decimal) String() string { return a.d.String() }
+func (a Decimal) String() string { return string(appendDecimal(nil, a.d)) }
 
 // MarshalText is String.
-func (a Decimal) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+func (a Decimal) MarshalText() ([]byte, error) { return appendDecimal(nil, a.d), nil }
 
 // UnmarshalText is ParseDecimal.
 func (a *Decimal) UnmarshalText(b []byte) (err error) {
@@ -115,7 +115,7 @@ func (a *Decimal) UnmarshalText(b []byte) (err error) {
 
 // MarshalJSON writes a bare number: quantities are numbers on the wire, only
 // amounts of money are strings.
-func (a Decimal) MarshalJSON() ([]byte, error) { return []byte(a.String()), nil }
+func (a Decimal) MarshalJSON() ([]byte, error) { return appendDecimal(nil, a.d), nil }
 
 // UnmarshalJSON reads a number, or the same in quotes, from its text.
 func (a *Decimal) UnmarshalJSON(b []byte) (err error) {

@@ -32,11 +32,35 @@ func (e *NanoRangeError) Unwrap() error { return ErrRange }
 // CeilNano(-x) = -CeilNano(x) and a reversal cancels exactly. The error is a
 // *NanoRangeError.
 func CeilNano(a USD) (Nano, error) {
+	if n, ok := ceilSmall(a); ok {
+		return n, nil
+	}
 	n := a.d.Shift(nanoScale).RoundUp(0)
 	if n.Abs().Cmp(decimal.NewFromInt(int64(MaxNano))) > 0 {
 		return 0, &NanoRangeError{Amount: a.String()}
 	}
 	return Nano(n.IntPart()), nil
+}
+
+// ceilSmall is CeilNano where int64 suffices.
+func ceilSmall(a USD) (Nano, bool) {
+	n, ok := small(a.d)
+	shift := nanoScale + int(a.d.Exponent())
+	switch {
+	case !ok || shift < -smallDigits || shift > 0 && a.d.NumDigits()+shift > smallDigits:
+		return 0, false
+	case shift >= 0:
+		n *= pow10(shift)
+	default:
+		unit := pow10(-shift)
+		rest := n % unit
+		if n /= unit; rest > 0 {
+			n++
+		} else if rest < 0 {
+			n--
+		}
+	}
+	return Nano(n), Nano(n).valid()
 }
 
 // Add returns a + b, or a *NanoRangeError when the sum leaves the bound.
@@ -50,7 +74,13 @@ func (a Nano) Add(b Nano) (Nano, error) {
 func (a Nano) valid() bool { return -MaxNano <= a && a <= MaxNano }
 
 // USD returns the amount in dollars, exactly.
-func (a Nano) USD() USD { return USD{normal(decimal.New(int64(a), -nanoScale))} }
+func (a Nano) USD() USD {
+	n, exp := int64(a), int32(-nanoScale)
+	for ; n != 0 && exp < 0 && n%10 == 0; exp++ {
+		n /= 10
+	}
+	return USD{decimal.New(n, exp)}
+}
 
 // String is the integer number of nano-dollars.
 func (a Nano) String() string { return strconv.FormatInt(int64(a), 10) }

@@ -36,12 +36,27 @@ func normal(d decimal.Decimal) decimal.Decimal {
 	if d.Exponent() > 0 {
 		return decimal.NewFromBigInt(d.BigInt(), 0)
 	}
+	if n, ok := small(d); ok {
+		return normalSmall(n, d)
+	}
 	zeros := trailingZeros(d.Coefficient().String())
 	if zeros == 0 || d.Exponent() == 0 {
 		return d
 	}
 	exp := d.Exponent() + int32(min(zeros, int(-d.Exponent())))
 	return decimal.NewFromBigInt(d.Shift(-exp).BigInt(), exp)
+}
+
+// normalSmall is normal for a coefficient n.
+func normalSmall(n int64, d decimal.Decimal) decimal.Decimal {
+	exp := d.Exponent()
+	if n == 0 || exp == 0 || n%10 != 0 {
+		return d
+	}
+	for ; exp < 0 && n%10 == 0; exp++ {
+		n /= 10
+	}
+	return decimal.New(n, exp)
 }
 
 func trailingZeros(digits string) int {

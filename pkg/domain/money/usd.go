@@ -72,10 +72,10 @@ func (a USD) Split(n int) []USD {
 }
 
 // String is the plain decimal text, for example "0.022128".
-func (a USD) String() string { return a.d.String() }
+func (a USD) String() string { return string(appendDecimal(nil, a.d)) }
 
 // MarshalText is String, so JSON writes an amount as a string.
-func (a USD) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+func (a USD) MarshalText() ([]byte, error) { return appendDecimal(nil, a.d), nil }
 
 // UnmarshalText is ParseUSD.
 func (a *USD) UnmarshalText(b []byte) (err error) {

@@ -1,0 +1,64 @@
+package money
+
+import (
+	"strconv"
+
+	"github.com/shopspring/decimal"
+)
+
+// smallDigits is how many digits certainly fit an int64. Numbers of money and tokens nearly always do, and then need no
+// arithmetic of any length to be written, shortened or rounded.
+const smallDigits = 18
+
+// small is the coefficient of d where it has at most smallDigits digits.
+func small(d decimal.Decimal) (n int64, ok bool) {
+	if d.NumDigits() > smallDigits {
+		return 0, false
+	}
+	return d.CoefficientInt64(), true
+}
+
+// appendDecimal appends d as its String has it: no exponent, no trailing zeros after the point.
+func appendDecimal(b []byte, d decimal.Decimal) []byte {
+	n, ok := small(d)
+	scale := int(-d.Exponent())
+	if !ok || scale < 0 || scale > smallDigits {
+		return append(b, d.String()...)
+	}
+	for ; scale > 0 && n%10 == 0; scale-- {
+		n /= 10
+	}
+	if n < 0 {
+		b, n = append(b, '-'), -n
+	}
+	if scale == 0 {
+		return strconv.AppendInt(b, n, 10)
+	}
+	var digits [smallDigits + 1]byte
+	text := strconv.AppendInt(digits[:0], n, 10)
+	if whole := len(text) - scale; whole > 0 {
+		b, text = append(b, text[:whole]...), text[whole:]
+	} else {
+		b = append(b, '0')
+	}
+	b = append(b, '.')
+	for range scale - len(text) {
+		b = append(b, '0')
+	}
+	return append(b, text...)
+}
+
+// AppendText appends a as String has it.
+func (a USD) AppendText(b []byte) ([]byte, error) { return appendDecimal(b, a.d), nil }
+
+// AppendText appends a as String has it.
+func (a Decimal) AppendText(b []byte) ([]byte, error) { return appendDecimal(b, a.d), nil }
+
+// pow10 is 10^n for 0 ≤ n ≤ smallDigits.
+func pow10(n int) int64 {
+	p := int64(1)
+	for range n {
+		p *= 10
+	}
+	return p
+}

@@ -1,0 +1,50 @@
+package money
+
+import (
+	"testing"
+
+	"github.com/shopspring/decimal"
+	"pgregory.net/rapid"
+)
+
+// anyDecimal has all kinds of lengths and exponents, with zeros at the end.
+func anyDecimal(t *rapid.T) decimal.Decimal {
+	d := decimal.New(rapid.Int64().Draw(t, "coefficient"), rapid.Int32Range(-25, 5).Draw(t, "exponent"))
+	for range rapid.IntRange(0, 4).Draw(t, "factors") {
+		d = d.Mul(decimal.New(rapid.SampledFrom([]int64{10, 100, 1000, 7, 0, -1}).Draw(t, "factor"), -1))
+	}
+	return d
+}
+
+// Goal: the short way of writing, shortening and rounding a number says what the long way says.
+func TestShortWayIsTheLongWay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := anyDecimal(t)
+		if got := string(appendDecimal(nil, d)); got != d.String() {
+			t.Errorf("%v is written %s", d, got)
+		}
+		if got := normal(d); !got.Equal(d) || got.Exponent() > 0 || got.Exponent() < 0 && got.Coefficient().String()[len(got.Coefficient().String())-1] == '0' && !got.IsZero() {
+			t.Errorf("%v is normal as %v e %d", d, got, got.Exponent())
+		}
+		if n, ok := ceilSmall(USD{d}); ok && !decimal.New(int64(n), -nanoScale).Equal(d.RoundUp(nanoScale)) {
+			t.Errorf("%v is %d nano-dollars", d, n)
+		}
+	})
+}
+
+func BenchmarkNanoText(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = Nano(1_125_899_900_000_000).USD().String()
+	}
+}
+
+func BenchmarkCeilNano(b *testing.B) {
+	a, _ := ParseUSD("0.0052512345678")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := CeilNano(a); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

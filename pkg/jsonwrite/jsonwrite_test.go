@@ -1,0 +1,68 @@
+package jsonwrite_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/jsonwrite"
+)
+
+type inner struct {
+	A string `json:"a"`
+}
+
+type outer struct {
+	S string        `json:"s"`
+	O string        `json:"o,omitempty"`
+	N int64         `json:"n"`
+	Z int64         `json:"z,omitempty"`
+	B bool          `json:"b"`
+	P *int          `json:"p"`
+	U money.USD     `json:"u"`
+	D money.Decimal `json:"d"`
+	I inner         `json:"i"`
+}
+
+func write(v outer) []byte {
+	o := jsonwrite.New(nil)
+	o.String("s", v.S)
+	o.OptionalString("o", v.O)
+	o.Int("n", v.N)
+	o.OptionalInt("z", v.Z)
+	o.Bool("b", v.B)
+	o.Null("p")
+	o.Quoted("u", v.U)
+	o.Number("d", v.D)
+	o.Object("i", func(i *jsonwrite.Object) { i.String("a", v.I.A) })
+	return o.End()
+}
+
+// Goal: whatever the text, the bytes are encoding/json's.
+func FuzzObject(f *testing.F) {
+	f.Add("plain", "", int64(0), true, "12.5")
+	f.Add("<&> \"quoted\" \\ é \u2028 \x00 \xff", "opt", int64(-5), false, "-0.000000001")
+	f.Fuzz(func(t *testing.T, s, opt string, n int64, b bool, amount string) {
+		u, err := money.ParseUSD(amount)
+		if err != nil {
+			u = money.USD{}
+		}
+		v := outer{S: s, O: opt, N: n, Z: n, B: b, U: u, D: money.NewDecimal(n), I: inner{A: opt}}
+		want, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := write(v); !bytes.Equal(got, want) {
+			t.Errorf("%s\n%s", got, want)
+		}
+	})
+}
+
+func BenchmarkObject(b *testing.B) {
+	v := outer{S: "call-1234", N: 12, U: money.Nano(5_250_000).USD(), D: money.NewDecimal(900)}
+	b.ReportAllocs()
+	for b.Loop() {
+		write(v)
+	}
+}

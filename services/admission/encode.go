@@ -1,0 +1,111 @@
+package admission
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/jsonwrite"
+)
+
+// What every reservation writes is appended without reflection, which costs several times as much. A test holds each of
+// these against encoding/json and the struct's tags.
+
+// appender is a body that appends itself.
+type appender interface{ appendJSON(b []byte) []byte }
+
+func (c call) encode() []byte { return c.appendJSON(make([]byte, 0, 512)) }
+
+func (c call) appendJSON(b []byte) []byte {
+	o := jsonwrite.New(b)
+	o.String("provider", c.Provider)
+	o.String("model", c.Model)
+	o.String("price_version", c.PriceVersion)
+	o.Quoted("estimate_usd", c.EstimateUSD)
+	meterMember(&o, c.Meters)
+	o.OptionalString("effect", c.Effect)
+	o.OptionalString("root", c.Root)
+	o.OptionalString("parent_agent", c.ParentAgent)
+	o.OptionalString("agent", c.Agent)
+	o.OptionalString("cost_center", c.CostCenter)
+	o.OptionalInt("depth", int64(c.Depth))
+	o.OptionalString("api_key", c.APIKey)
+	o.OptionalString("scopes", c.Scopes)
+	if s := c.Saving; s != nil {
+		o.Object("saving", func(o *jsonwrite.Object) {
+			o.String("model", s.Model)
+			o.String("price_version", s.PriceVersion)
+			o.Quoted("estimate_usd", s.EstimateUSD)
+			if len(s.Meters) > 0 {
+				meterMember(o, s.Meters)
+			}
+		})
+	}
+	o.OptionalString("asked", c.Asked)
+	o.OptionalInt("plan", c.Plan)
+	o.OptionalString("lang", string(c.Language))
+	return o.End()
+}
+
+// meterMember is the quantities, sorted by name.
+func meterMember(o *jsonwrite.Object, meters map[string]money.Decimal) {
+	if meters == nil {
+		o.Null("meters")
+		return
+	}
+	o.Object("meters", func(o *jsonwrite.Object) {
+		for _, name := range slices.Sorted(maps.Keys(meters)) {
+			o.Number(name, meters[name])
+		}
+	})
+}
+
+func (a reserveAnswer) appendJSON(b []byte) []byte {
+	o := jsonwrite.New(b)
+	o.String("reservation_id", a.ReservationID)
+	o.String("state", a.State)
+	o.Int("rung", int64(a.Rung))
+	o.String("mode", a.Mode)
+	o.String("model", a.Model)
+	o.Object("cache", func(o *jsonwrite.Object) {
+		o.Bool("exact", a.Cache.Exact)
+		if a.Cache.SemanticThreshold == nil {
+			o.Null("semantic_threshold")
+		} else {
+			o.String("semantic_threshold", *a.Cache.SemanticThreshold)
+		}
+	})
+	o.Int("percent_used", a.PercentUsed)
+	o.String("message", a.Message)
+	o.Object("reserved", func(o *jsonwrite.Object) {
+		o.Quoted("cost_usd", a.Reserved.CostUSD)
+		o.Int("input_tokens", a.Reserved.InputTokens)
+		o.Int("output_tokens", a.Reserved.OutputTokens)
+	})
+	o.Object("remaining", func(o *jsonwrite.Object) {
+		o.Quoted("minute_usd", a.Remaining.MinuteUSD)
+		o.Quoted("day_usd", a.Remaining.DayUSD)
+		o.Quoted("month_usd", a.Remaining.MonthUSD)
+	})
+	if a.Execution == nil {
+		o.Null("execution")
+	} else {
+		o.Object("execution", a.Execution.members)
+	}
+	o.String("receipt", a.Receipt)
+	o.String("reserved_at", a.ReservedAt)
+	o.String("expires_at", a.ExpiresAt)
+	return o.End()
+}
+
+func (x executionPosition) members(o *jsonwrite.Object) {
+	o.String("root_execution_id", x.RootExecutionID)
+	o.Quoted("spent_usd", x.SpentUSD)
+	if x.RemainingUSD == nil {
+		o.Null("remaining_usd")
+	} else {
+		o.Quoted("remaining_usd", *x.RemainingUSD)
+	}
+	o.Int("depth", x.Depth)
+	o.Int("calls", x.Calls)
+}
