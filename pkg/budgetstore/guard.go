@@ -67,15 +67,23 @@ type Standing struct {
 	ReplicationIDs []string
 	// Seal is the token of a planned restart; "" = none.
 	Seal string
+	// Runs are the run ids of the masters, sorted: each process has its own. Promoted: one of them was a replica lately.
+	Runs     []string
+	Promoted bool
+}
+
+// Unbroken reports whether s is of the same processes as an earlier standing, none of which was a replica in between. For
+// standings that are seconds apart: Redis forgets after an hour without replicas that it was one.
+func (s Standing) Unbroken(earlier Standing) bool {
+	return !s.Promoted && len(s.Runs) > 0 && slices.Equal(s.Runs, earlier.Runs)
 }
 
 const sealKey = "w:seal"
 
 // Inspect asks Redis what it is, whatever Allow says. ErrUnavailable where it does not answer, or is a replica.
 func (s *Store) Inspect(ctx context.Context) (Standing, error) {
-	var out Standing
-	var err error
-	if out.ReplicationIDs, err = s.replicationIDs(ctx); err != nil {
+	out, err := s.masters(ctx)
+	if err != nil {
 		return Standing{}, err
 	}
 	// One after the other, not as a pair: the two keys are in different slots of a Cluster.
@@ -88,10 +96,15 @@ func (s *Store) Inspect(ctx context.Context) (Standing, error) {
 	return out, nil
 }
 
-func (s *Store) replicationIDs(ctx context.Context) ([]string, error) {
+// masters asks each master who it is.
+func (s *Store) masters(ctx context.Context) (Standing, error) {
 	var mu sync.Mutex
-	var ids []string
+	var out Standing
 	ask := func(ctx context.Context, c redis.Cmdable) error {
+		server, err := c.Info(ctx, "server").Result()
+		if err != nil {
+			return fmt.Errorf("%w: info server: %w", ErrUnavailable, err)
+		}
 		info, err := c.Info(ctx, "replication").Result()
 		if err != nil {
 			return fmt.Errorf("%w: info replication: %w", ErrUnavailable, err)
@@ -102,7 +115,8 @@ func (s *Store) replicationIDs(ctx context.Context) ([]string, error) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		ids = append(ids, id)
+		out.ReplicationIDs, out.Runs = append(out.ReplicationIDs, id), append(out.Runs, infoField(server, "run_id"))
+		out.Promoted = out.Promoted || strings.Trim(infoField(info, "master_replid2"), "0") != ""
 		return nil
 	}
 	var err error
@@ -111,8 +125,10 @@ func (s *Store) replicationIDs(ctx context.Context) ([]string, error) {
 	} else {
 		err = ask(ctx, s.probe)
 	}
-	slices.Sort(ids)
-	return slices.Compact(ids), err
+	slices.Sort(out.ReplicationIDs)
+	slices.Sort(out.Runs)
+	out.ReplicationIDs = slices.Compact(out.ReplicationIDs)
+	return out, err
 }
 
 // infoField is one line of INFO; "" if it is not there.

@@ -78,6 +78,7 @@ func (v *SlackVerifier) Verify(h http.Header, body []byte, now time.Time) (Webho
 		return Webhook{}, err
 	}
 	sum := sha256.Sum256([]byte(signature))
+	w.Sent = time.Unix(sent, 0).UTC()
 	w.Use = "slack:" + hex.EncodeToString(sum[:])
 	return w, v.seen.Claim(w.Use, now)
 }

@@ -24,6 +24,8 @@ type Webhook struct {
 	User string
 	// Event is the platform's own id of the event, the same whenever it delivers it again; "" where it gives none.
 	Event string
+	// Sent is when the platform says that it signed the request; zero where it does not say.
+	Sent time.Time
 	// Use is a one-time value of this very request, for a memory that all processes share; "" where a repetition is
 	// allowed.
 	Use string

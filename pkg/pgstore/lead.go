@@ -22,6 +22,8 @@ func (s *Store) TryLead(ctx context.Context) (*Lead, error) {
 		"application_name": "weir-admission-recovery",
 		// A leader whose host vanished must lose the lead in seconds, not after the kernel's two hours.
 		"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3",
+		// So must one whose process stands still: a leader checks far more often.
+		"idle_session_timeout": "20s",
 	} {
 		cfg.RuntimeParams[name] = value
 	}

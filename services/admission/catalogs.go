@@ -1,15 +1,11 @@
 package admission
 
 import (
-	"context"
 	"errors"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/catalog"
 	"github.com/weir-project/weir/pkg/gen/topics"
-	"github.com/weir-project/weir/pkg/gen/weirv1"
 	"github.com/weir-project/weir/pkg/identity"
 )
 
@@ -57,28 +53,6 @@ func (c *catalogs) loaded() bool {
 	}
 	_, ok := c.signing.Get(c.ownKey)
 	return ok
-}
-
-// applyRevocation mirrors a revocation into Redis, where every replica's next decision finds it. A tombstone lifts
-// nothing: revocations leave by age, and the execution with them.
-func (s *Service) applyRevocation(r bus.Record) error {
-	if r.Value == nil {
-		return nil
-	}
-	rev := new(weirv1.Revocation)
-	if err := proto.Unmarshal(r.Value, rev); err != nil || rev.GetTenantId() == "" || rev.GetRootExecutionId() == "" {
-		s.metrics.badRecords.WithLabelValues(r.Topic.Name()).Inc()
-		s.deps.Log.Error("revocation refused", "topic", r.Topic.Name(), "partition", r.Partition, "offset", r.Offset, "error", err)
-		return nil
-	}
-	t, err := s.of(rev.GetTenantId())
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(s.life, s.cfg.Deadline)
-	defer cancel()
-	err = s.onTenant(ctx, t, func() error { return s.counters.Revoke(ctx, t, rev.GetRootExecutionId()) })
-	return s.passLost(ctx, t, err)
 }
 
 // tenantOfClaim maps a JWT's tenant claim: to the tenant of that name, removed or not, else to the one that lists it

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/config"
+	"github.com/weir-project/weir/pkg/domain/recovery"
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 	"github.com/weir-project/weir/pkg/identity"
 )
@@ -50,6 +51,10 @@ type Config struct {
 	SampleAdmits int64
 	// Retention is how long the end of a reservation is remembered in Postgres; after it, its id may be used again.
 	Retention time.Duration
+
+	// afterStep is told of each step of a recovery that this replica leads; its error ends the lead, as a crash there would.
+	// For tests only.
+	afterStep func(recovery.Step) error
 }
 
 // maxRootAge is the oldest a root execution may be: below the 35 days that its revocation and its events are kept, and

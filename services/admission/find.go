@@ -63,6 +63,9 @@ func (s *Service) hold(ctx context.Context, t budgetstore.Tenant, id string) (bu
 	ask, cancel := s.bounded(ctx)
 	defer cancel()
 	h, err := s.counters.Hold(ask, t, id)
+	if isLoss(err) {
+		s.lost(t)
+	}
 	if !errors.Is(err, budgetstore.ErrLost) {
 		return h, err
 	}
@@ -109,9 +112,4 @@ func fromRow(row pgstore.Row) (subject, error) {
 	}
 	return subject{tenant: row.Tenant, id: row.ReservationID, reservedAt: row.ReservedAt, epoch: row.Epoch,
 		held: admit.Estimate{Nanos: row.HeldNanos}, call: c, rawCall: row.Call}, nil
-}
-
-// isGone reports whether a hold is certainly not there.
-func isGone(err error) bool {
-	return errors.Is(err, budgetstore.ErrNoHold) || errors.Is(err, budgetstore.ErrLost)
 }

@@ -20,6 +20,7 @@ func (s *Service) extend(ctx context.Context, c caller, id string, req extendReq
 	}
 
 	// load
+	epoch, recovering := s.epochs.recovering(s.deps.Now()) // before any row: see keepHold
 	subj, row, err := s.find(ctx, c.tenant, id, req.Receipt)
 	if p := s.killed(c.tenant, subj.call.Provider, subj.call.Model); p != nil && (err == nil && row == nil || isOutage(err)) {
 		return answer{status: http.StatusOK, body: extendAnswer{ReservationID: id, State: stateOpen, Stop: true, Reason: string(p.Code), Detail: p.Detail}}, nil
@@ -30,10 +31,18 @@ func (s *Service) extend(ctx context.Context, c caller, id string, req extendReq
 	if row != nil {
 		return answer{}, conflict(*row, howEnded(*row))
 	}
+	if recovering {
+		return s.keepHold(ctx, c, epoch, req, subj)
+	}
+	t, err := s.of(c.tenant)
+	if err != nil {
+		return answer{}, err
+	}
 	request, p := s.growth(c, req, subj)
 	if p != nil {
 		return answer{}, p
 	}
+	request.Tenant = t // a receipt may be of an earlier epoch
 
 	// decide
 	bounded, cancel := s.bounded(ctx)

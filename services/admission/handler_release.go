@@ -68,6 +68,10 @@ func (s *Service) meetRelease(ctx context.Context, subj subject, row pgstore.Row
 
 // applyRelease gives the hold back in Redis. What Redis misses now, the reaper repeats when the lease runs out.
 func (s *Service) applyRelease(ctx context.Context, subj subject) {
+	if epoch, making := s.epochs.recovering(s.deps.Now()); making {
+		s.forgetHold(ctx, epoch, subj)
+		return
+	}
 	if !subj.direct {
 		return
 	}

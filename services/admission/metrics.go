@@ -17,7 +17,7 @@ type metrics struct {
 	healed       prometheus.Counter
 	expired      prometheus.Counter
 	reaperErrors prometheus.Counter
-	lostTenants  prometheus.Counter
+	recovery     recoveryMetrics
 	badRecords   *prometheus.CounterVec
 	dropped      *prometheus.CounterVec
 	events       *prometheus.CounterVec
@@ -41,7 +41,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		healed:       counter("journal_applied_total", "Journal entries that changed a counter."),
 		expired:      counter("expired_total", "Holds ended because their owner did not."),
 		reaperErrors: counter("reaper_errors_total", "Looks for expired leases that failed."),
-		lostTenants:  counter("lost_tenant_total", "Batches passed over because one tenant's counters are gone; it is refused until recovered."),
+		recovery:     newRecoveryMetrics(r),
 		badRecords:   vec("bad_records_total", "Records of followed topics that were refused.", "topic"),
 		dropped:      vec("decisions_dropped_total", "Decisions that were not queued, by kind; a trip is decided again at the next refusal.", "kind"),
 		events:       vec("events_total", "Usage events sent to the ingest: taken, or unacknowledged by Kafka.", "outcome"),
@@ -49,7 +49,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			"why"),
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "weir_admission_decisions_waiting", Help: "Decisions not yet acknowledged by Kafka."}),
 	}
-	r.MustRegister(m.answers, m.seconds, m.settles, m.missed, m.healed, m.expired, m.reaperErrors, m.lostTenants, m.badRecords, m.dropped, m.events, m.unusable, m.waiting)
+	r.MustRegister(m.answers, m.seconds, m.settles, m.missed, m.healed, m.expired, m.reaperErrors, m.badRecords, m.dropped, m.events, m.unusable, m.waiting)
 	return m
 }
 

@@ -174,11 +174,16 @@ func figure(limit admit.Limit, n int64) any {
 // that the store refuses to count.
 func storeProblem(err error) *Problem {
 	var p *Problem
+	var making recoveringError
 	switch {
 	case errors.As(err, &p):
 		return p
-	case errors.Is(err, budgetstore.ErrLost), errors.Is(err, budgetstore.ErrNotReady),
-		errors.Is(err, budgetstore.ErrEpoch), errors.Is(err, budgetstore.ErrNoEpoch):
+	case errors.As(err, &making):
+		p = problem(admit.StoreRecovering, "The budget store has lost its counters; they are being made anew, and nothing is admitted until then.")
+		p.RetryAfterMS = jitter(max(time.Second, making.retry)).Milliseconds()
+		return p
+	case errors.Is(err, budgetstore.ErrLost), errors.Is(err, budgetstore.ErrNotReady), errors.Is(err, budgetstore.ErrEpoch),
+		errors.Is(err, budgetstore.ErrNoEpoch), errors.Is(err, budgetstore.ErrReplaced), errors.Is(err, errRefused):
 		return problem(admit.StoreRecovering, "The budget store has lost its counters; nothing is admitted until they are recovered.")
 	case errors.Is(err, admit.ErrInvalid), errors.Is(err, money.ErrRange):
 		return problem(admit.InvalidArgument, "An amount of the request is beyond what can be counted: 2^53 - 1 tokens or nano-dollars.")

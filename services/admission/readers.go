@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -48,14 +49,7 @@ func (s *Service) newJournalReader() (*bus.Consumer, error) {
 
 func (r *journalReader) assigned(ctx context.Context, claim bus.Claim, at bus.Committed) (int64, error) {
 	f := journal.NewFilter(filterIDs, filterAge)
-	err := f.Warm(ctx, r.s.conn, claim.Topic(), claim.Partition(), at.Offset, filterWarm, func(rec bus.Record) (string, error) {
-		e := new(weirv1.LedgerEntry)
-		if err := proto.Unmarshal(rec.Value, e); err != nil {
-			return "", nil // what the handler will skip needs no memory
-		}
-		return e.GetId(), nil
-	})
-	if err != nil {
+	if err := f.Warm(ctx, r.s.conn, claim.Topic(), claim.Partition(), at.Offset, filterWarm, entryID); err != nil {
 		return 0, err
 	}
 	r.mu.Lock()
@@ -91,7 +85,11 @@ func (r *journalReader) handle(ctx context.Context, claim bus.Claim, batch []bus
 		}
 
 		// load, decide
-		entry, concerns, err := r.entry(ctx, e, rec.Offset)
+		t, err := r.s.of(e.GetTenantId())
+		if err != nil {
+			return err
+		}
+		entry, concerns, err := r.s.journalEntry(ctx, t, e, rec.Offset)
 		if err != nil {
 			return err
 		}
@@ -114,14 +112,14 @@ func (r *journalReader) handle(ctx context.Context, claim bus.Claim, batch []bus
 	return nil
 }
 
-// entry is what a journal entry means for the counters; concerns is false where it means nothing.
-func (r *journalReader) entry(ctx context.Context, e *weirv1.LedgerEntry, offset int64) (budgetstore.JournalEntry, bool, error) {
+// journalEntry is what an entry means for the counters of its tenant; concerns is false where it means nothing.
+func (s *Service) journalEntry(ctx context.Context, t budgetstore.Tenant, e *weirv1.LedgerEntry, offset int64) (budgetstore.JournalEntry, bool, error) {
 	if e.GetReservationId() == "" {
 		return budgetstore.JournalEntry{}, false, nil
 	}
 	out := budgetstore.JournalEntry{
 		Offset: offset, ReservationID: e.GetReservationId(), ReservedAt: e.GetReservedAt().AsTime(), Root: e.GetLineage().GetRootExecutionId(),
-		Day: e.GetWindows().GetDay(), Month: e.GetWindows().GetMonth(), Scopes: r.s.scopeRefs(e.GetTenantId(), e.GetScopes()),
+		Day: e.GetWindows().GetDay(), Month: e.GetWindows().GetMonth(), Scopes: s.scopeRefs(e.GetTenantId(), e.GetScopes()),
 		Actual: admit.Estimate{Nanos: money.Nano(e.GetOwnNanos()), InputTokens: e.GetInputTokens(), OutputTokens: e.GetOutputTokens()},
 	}
 	switch {
@@ -134,21 +132,25 @@ func (r *journalReader) entry(ctx context.Context, e *weirv1.LedgerEntry, offset
 	case e.GetKind() != weirv1.EntryKind_ENTRY_KIND_USAGE:
 		return out, false, nil
 	}
-	return r.external(ctx, e.GetTenantId(), out)
+	return s.closeByUsage(ctx, t, out)
 }
 
-// external closes a hold whose usage came from elsewhere, Postgres first: whoever is first in its row decides.
-func (r *journalReader) external(ctx context.Context, tenant string, out budgetstore.JournalEntry) (budgetstore.JournalEntry, bool, error) {
-	subj, err := r.s.fromHold(ctx, tenant, out.ReservationID)
-	if isGone(err) {
+// closeByUsage closes a hold whose usage came from elsewhere, Postgres first: whoever is first in its row decides.
+func (s *Service) closeByUsage(ctx context.Context, t budgetstore.Tenant, out budgetstore.JournalEntry) (budgetstore.JournalEntry, bool, error) {
+	h, err := s.hold(ctx, t, out.ReservationID)
+	if errors.Is(err, budgetstore.ErrNoHold) {
 		return out, false, nil
 	}
 	if err != nil {
 		return out, false, err
 	}
-	write, cancel := r.s.bounded(ctx)
+	subj, err := subjectOf(t, h)
+	if err != nil {
+		return out, false, err
+	}
+	write, cancel := s.bounded(ctx)
 	defer cancel()
-	stored, _, err := r.s.rows.End(write, subj.row(pgstore.External), nil)
+	stored, _, err := s.rows.End(write, subj.row(pgstore.External), nil)
 	if err != nil {
 		return out, false, err
 	}
@@ -163,11 +165,20 @@ func (s *Service) applyJournal(ctx context.Context, tenant string, entries []bud
 	}
 	apply, cancel := s.bounded(ctx)
 	defer cancel()
-	return s.passLost(ctx, t, s.onTenant(apply, t, func() error {
+	return s.onTenant(apply, t, func() error {
 		healed, err := s.counters.ApplyJournal(apply, t, entries)
 		s.metrics.healed.Add(float64(healed))
 		return err
-	}))
+	})
+}
+
+// entryID names an entry for the filter of duplicates; what does not decode will be skipped and needs no memory.
+func entryID(rec bus.Record) (string, error) {
+	e := new(weirv1.LedgerEntry)
+	if err := proto.Unmarshal(rec.Value, e); err != nil {
+		return "", nil
+	}
+	return e.GetId(), nil
 }
 
 func (s *Service) newWindowReader() (*bus.Consumer, error) {
@@ -219,10 +230,10 @@ func (s *Service) applyExternal(ctx context.Context, tenant string, totals []bud
 	}
 	apply, cancel := s.bounded(ctx)
 	defer cancel()
-	return s.passLost(ctx, t, s.onTenant(apply, t, func() error {
+	return s.onTenant(apply, t, func() error {
 		_, err := s.counters.ApplyExternal(apply, t, totals)
 		return err
-	}))
+	})
 }
 
 // externalTotal is a window total as the budget store takes it; false for those that no ceiling is about.

@@ -51,7 +51,10 @@ func (s *Service) prune(ctx context.Context, now time.Time) {
 
 // reapOnce looks at every tenant once. The error is the first one; other tenants are looked at all the same (I7).
 func (s *Service) reapOnce(ctx context.Context) error {
-	epoch, err := s.epochs.get()
+	epoch, err := s.epoch()
+	if errors.As(err, new(recoveringError)) || errors.Is(err, errEpochUnknown) {
+		return nil // whose lease ended is kept, and looked at when the counters are there
+	}
 	if err != nil {
 		return err
 	}

@@ -55,14 +55,17 @@ type Service struct {
 	counters *budgetstore.Store
 	rows     *pgstore.Store
 
-	catalogs  *catalogs
-	jwt       *identity.JWTVerifier // nil: API keys only
-	jwks      *identity.JWKS
-	epochs    epochs
-	kills     *killSwitch
-	decisions *decisions
-	journal   *bus.Consumer
-	windows   *bus.Consumer
+	catalogs *catalogs
+	jwt      *identity.JWTVerifier // nil: API keys only
+	jwks     *identity.JWKS
+	epochs   epochs
+	losses   chan budgetstore.Tenant // one that was seen to be lost
+	// revocations came while nobody was served.
+	revocations revocations
+	kills       *killSwitch
+	decisions   *decisions
+	journal     *bus.Consumer
+	windows     *bus.Consumer
 
 	observe *obs.Server
 	metrics *metrics
@@ -72,7 +75,7 @@ type Service struct {
 // New builds a replica and takes its port. Redis must answer now, because its eviction policy decides whether it may be
 // used at all; Kafka and Postgres may come later. ctx bounds the start and, once it ends, everything.
 func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
-	s := &Service{cfg: cfg, deps: deps, life: ctx, observe: obs.NewServer(deps.Registry), metrics: newMetrics(deps.Registry)}
+	s := &Service{cfg: cfg, deps: deps, life: ctx, losses: make(chan budgetstore.Tenant, 1), observe: obs.NewServer(deps.Registry), metrics: newMetrics(deps.Registry)}
 	if err := s.connect(ctx); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
@@ -154,6 +157,7 @@ func (s *Service) Run(ctx context.Context) error {
 		g.Add("follow "+f.Topic().Name(), lifecycle.Consumers, f.Run)
 	}
 	g.Add("epoch", lifecycle.Consumers, s.watchEpoch)
+	g.Add("recovery", lifecycle.Consumers, s.recoverLost)
 	g.Add("kill-mirror", lifecycle.Consumers, s.watchKills)
 	g.Add("signing-key", lifecycle.Consumers, s.publishKeys)
 	g.Add("decisions", lifecycle.Producers, s.decisions.run)

@@ -50,6 +50,7 @@ type world struct {
 	kafka    string
 	postgres string
 	redis    *part.Part
+	redisDir string
 	secret   identity.Secret
 	tokenKey identity.TokenKey
 	conn     *bus.Conn
@@ -81,7 +82,8 @@ func newWorld(t *testing.T, contracts map[string]tenant.Contract) *world {
 // newWorldOn has a Kafka that the test may end.
 func newWorldOn(t *testing.T, kafka string, contracts map[string]tenant.Contract) *world {
 	t.Helper()
-	w := &world{t: t, kafka: kafka, postgres: testkit.Postgres(t), redis: testkit.RedisServer(t, part.Config{}), keys: map[string]string{}}
+	dir := t.TempDir()
+	w := &world{t: t, kafka: kafka, postgres: testkit.Postgres(t), redis: testkit.RedisServer(t, part.Config{Dir: dir}), redisDir: dir, keys: map[string]string{}}
 	var err error
 	w.secret, err = identity.NewSecret([]byte(strings.Repeat("s", 32)))
 	w.must(err)

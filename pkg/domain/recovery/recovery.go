@@ -35,6 +35,9 @@ type Redis struct {
 	// ReplicationIDs are the master_replid of its masters.
 	ReplicationIDs []string
 	Seal           string
+	// Unbroken: these are the processes that held the epoch a moment ago, and none of them was a replica since. A master
+	// draws a new id when its first replica comes, too.
+	Unbroken bool
 }
 
 // Verdict is what to do about a Redis.
@@ -44,7 +47,7 @@ type Verdict int
 const (
 	// Serve: it is whole.
 	Serve Verdict = iota
-	// Adopt: it is whole, and its replication ids are to be recorded: the row has none yet.
+	// Adopt: it is whole, and its replication ids are to be recorded: the row has none yet, or they changed with nothing lost.
 	Adopt
 	// Unseal: it was restarted as planned and brought its seal back: its replication ids are to be recorded.
 	Unseal
@@ -94,6 +97,8 @@ func Judge(row Row, redis Redis) (Verdict, Reason) {
 			return Recover, ""
 		}
 		return Serve, ""
+	case redis.Unbroken && !row.Recovering:
+		return Adopt, ""
 	case row.Seal != "" && row.Seal == redis.Seal:
 		return Unseal, ""
 	default:

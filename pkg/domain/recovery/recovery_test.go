@@ -22,6 +22,8 @@ func TestJudge(t *testing.T) {
 		"a new master beside a known":    {ready, Redis{Epoch: e, ReplicationIDs: []string{"a", "c"}}, Raise, Restarted},
 		"no id at all":                   {ready, Redis{Epoch: e}, Raise, Restarted},
 		"ids not known yet":              {Row{Epoch: e}, Redis{Epoch: e, ReplicationIDs: a}, Adopt, ""},
+		"its first replica came":         {ready, Redis{Epoch: e, ReplicationIDs: b, Unbroken: true}, Adopt, ""},
+		"unbroken, but emptied":          {ready, Redis{ReplicationIDs: b, Unbroken: true}, Raise, Emptied},
 		"emptied":                        {ready, Redis{ReplicationIDs: a}, Raise, Emptied},
 		"emptied, ids not known yet":     {Row{Epoch: e}, Redis{ReplicationIDs: a}, Raise, Emptied},
 		"old snapshot":                   {ready, Redis{Epoch: e - 1, ReplicationIDs: b}, Raise, RolledBack},
@@ -58,7 +60,7 @@ func TestJudgeIsSafe(t *testing.T) {
 		ids := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), 0, 2)
 		seal := rapid.SampledFrom([]string{"", "s", "t"})
 		row := Row{Epoch: max(1, epoch.Draw(t, "row")), Recovering: rapid.Bool().Draw(t, "recovering"), ReplicationIDs: ids.Draw(t, "belong"), Seal: seal.Draw(t, "seal")}
-		redis := Redis{Epoch: epoch.Draw(t, "redis"), ReplicationIDs: ids.Draw(t, "ids"), Seal: seal.Draw(t, "its seal")}
+		redis := Redis{Epoch: epoch.Draw(t, "redis"), ReplicationIDs: ids.Draw(t, "ids"), Seal: seal.Draw(t, "its seal"), Unbroken: rapid.Bool().Draw(t, "unbroken")}
 		verdict, _ := Judge(row, redis)
 		whole := !row.Recovering && redis.Epoch == row.Epoch
 		switch verdict {
@@ -67,7 +69,7 @@ func TestJudgeIsSafe(t *testing.T) {
 				t.Fatal("served from what may have lost writes")
 			}
 		case Adopt:
-			if !whole || len(row.ReplicationIDs) > 0 {
+			if !whole || len(row.ReplicationIDs) > 0 && !redis.Unbroken {
 				t.Fatal("adopted")
 			}
 		case Unseal:

@@ -1,0 +1,98 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weir-project/weir/pkg/domain/money"
+)
+
+// Generation is a number above that of every earlier leader: what one of them still does is told from what l does.
+func (l *Lead) Generation(ctx context.Context) (int64, error) {
+	var n int64
+	if err := l.conn.QueryRow(ctx, "SELECT pg_current_xact_id()::text::bigint").Scan(&n); err != nil {
+		return 0, fmt.Errorf("pgstore: generation: %w", err)
+	}
+	return n, nil
+}
+
+// Begin records the masters in which the counters of an epoch are being made, once. From then on holders may leave their
+// receipts there, and another Redis is another loss. False if they are recorded already, or the epoch is not being
+// recovered.
+func (l *Lead) Begin(ctx context.Context, epoch int64, ids []string) (bool, error) {
+	tag, err := l.conn.Exec(ctx, "UPDATE redis_epoch SET replication_ids = $2 WHERE epoch = $1 AND state = 'recovering' AND replication_ids = '{}'",
+		epoch, nonNilIDs(ids))
+	if err != nil {
+		return false, fmt.Errorf("pgstore: begin the recovery of epoch %d: %w", epoch, err)
+	}
+	return tag.RowsAffected() > 0, nil
+}
+
+// Finish is FinishRecovery by the leader's own connection: whoever has lost the lead cannot open an epoch whose counters
+// another leader is making anew.
+func (l *Lead) Finish(ctx context.Context, epoch int64, ids []string) error {
+	tag, err := l.conn.Exec(ctx, finishRecovery, epoch, nonNilIDs(ids))
+	if err == nil && tag.RowsAffected() == 0 {
+		err = ErrEpochRaised
+	}
+	if err != nil {
+		return fmt.Errorf("pgstore: finish the recovery of epoch %d: %w", epoch, err)
+	}
+	return nil
+}
+
+// ReadyTenants lists tenants whose counters existed in any epoch, in order, from the first one above after, at most limit.
+func (s *Store) ReadyTenants(ctx context.Context, after string, limit int) ([]string, error) {
+	rows, err := s.pool.Query(ctx, "SELECT DISTINCT tenant_id FROM tenant_states WHERE ready AND tenant_id > $1 ORDER BY tenant_id LIMIT $2", after, limit)
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: tenants: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: tenants: %w", err)
+	}
+	return list, nil
+}
+
+// TenantsMade records that the counters of tenants exist in an epoch.
+func (s *Store) TenantsMade(ctx context.Context, epoch int64, tenants []string) error {
+	_, err := s.pool.Exec(ctx, `INSERT INTO tenant_states (tenant_id, epoch, ready) SELECT t, $1, true FROM unnest($2::text[]) AS t ORDER BY t
+		ON CONFLICT (tenant_id, epoch) DO UPDATE SET ready = true`, epoch, tenants)
+	if err != nil {
+		return fmt.Errorf("pgstore: tenants of epoch %d: %w", epoch, err)
+	}
+	return nil
+}
+
+// ForgetTenants removes what is recorded of epochs before this one, whose tenants are all recorded in it.
+func (s *Store) ForgetTenants(ctx context.Context, epoch int64) error {
+	if _, err := s.pool.Exec(ctx, "DELETE FROM tenant_states WHERE epoch < $1", epoch); err != nil {
+		return fmt.Errorf("pgstore: tenants before epoch %d: %w", epoch, err)
+	}
+	return nil
+}
+
+// Executions lists executions that were made at or after since and are not closed, in the order of tenant and root, from
+// the first one above (tenant, root), at most limit.
+func (s *Store) Executions(ctx context.Context, since time.Time, tenant, root string, limit int) ([]Execution, error) {
+	rows, err := s.pool.Query(ctx, `SELECT tenant_id, root_execution_id, agent_id, cost_center, coalesce(max_cost_nanos, 0), coalesce(max_depth, 0), created_at
+		FROM executions WHERE created_at >= $1 AND closed_at IS NULL AND (tenant_id, root_execution_id) > ($2, $3)
+		ORDER BY tenant_id, root_execution_id LIMIT $4`, since, tenant, root, limit)
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: executions: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Execution, error) {
+		var x Execution
+		var cost int64
+		err := row.Scan(&x.Tenant, &x.Root, &x.Agent, &x.CostCenter, &cost, &x.MaxDepth, &x.CreatedAt)
+		x.MaxCost, x.CreatedAt = money.Nano(cost), x.CreatedAt.UTC()
+		return x, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: executions: %w", err)
+	}
+	return list, nil
+}

@@ -1,0 +1,279 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weir-project/weir/pkg/budgetstore"
+	"github.com/weir-project/weir/pkg/domain/recovery"
+	"github.com/weir-project/weir/pkg/pgstore"
+)
+
+const (
+	// epochInterval is how long the row of the epoch is not read again; with what a reading takes, it is read twice a second.
+	epochInterval = 300 * time.Millisecond
+	// epochLasts is how long a replica serves by one reading (design.md 4.4).
+	epochLasts = 2 * time.Second
+	// inspectWithin bounds the question to Redis, so that one which does not answer makes no reading older than epochLasts.
+	inspectWithin = 600 * time.Millisecond
+	// seenLasts is how long ago a Redis must have been whole for its processes to count as unbroken.
+	seenLasts = time.Minute
+)
+
+// Why nobody is served, beside what the budget store itself says.
+var (
+	errEpochUnknown = errors.New("the epoch of the budget store was not read yet")
+	errEpochOld     = errors.New("the epoch of the budget store was not read for 2 s")
+	errRefused      = errors.New("the budget store is not ours to serve from")
+)
+
+// recoveringError says that the counters of the epoch are being made anew.
+type recoveringError struct {
+	epoch int64
+	// retry is how long until it may be over.
+	retry time.Duration
+}
+
+func (e recoveringError) Error() string {
+	return fmt.Sprintf("the counters of epoch %d are being made anew from the journal, for about %s more", e.epoch, e.retry.Round(time.Second))
+}
+
+// epochs is which life of Redis this replica works with.
+type epochs struct {
+	mu sync.RWMutex
+	// row was read at, a time of this process' own clock from before it was asked for.
+	row pgstore.RedisEpoch
+	at  time.Time
+	// err says why nobody is served; recovering is not among it.
+	err error
+	// whole is the row of the last Redis that was found to be whole: while Redis does not answer, that stands.
+	whole recovery.Row
+	// seen is what that Redis said of itself, at seenAt.
+	seen   budgetstore.Standing
+	seenAt time.Time
+}
+
+// ready is the epoch to serve in now.
+func (e *epochs) ready(now time.Time, maxLease time.Duration) (int64, error) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	switch {
+	case e.err != nil:
+		return 0, e.err
+	case e.at.IsZero():
+		return 0, errEpochUnknown
+	case now.Sub(e.at) > epochLasts:
+		return 0, errEpochOld
+	case e.row.Recovering:
+		return 0, recoveringError{epoch: e.row.Epoch, retry: recovery.RetryAfter(e.row.Now.Add(now.Sub(e.at)), leasesEnd(e.row, maxLease))}
+	}
+	return e.row.Epoch, nil
+}
+
+// recovering is the row of an epoch whose counters are being made, in a Redis that pending holds may be left in.
+func (e *epochs) recovering(now time.Time) (pgstore.RedisEpoch, bool) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.row, e.err == nil && e.row.Recovering && len(e.row.ReplicationIDs) > 0 && now.Sub(e.at) <= epochLasts
+}
+
+func (e *epochs) last() pgstore.RedisEpoch {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.row
+}
+
+func (e *epochs) set(row pgstore.RedisEpoch, at time.Time, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.row, e.at, e.err = row, at, err
+	if err == nil && !row.Recovering {
+		e.whole = judged(row)
+	}
+}
+
+// saw remembers a Redis that was found to be whole.
+func (e *epochs) saw(redis budgetstore.Standing, at time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.seen, e.seenAt = redis, at
+}
+
+// unbroken reports whether Redis is the one that was whole a moment ago.
+func (e *epochs) unbroken(redis budgetstore.Standing, now time.Time) bool {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return now.Sub(e.seenAt) < seenLasts && redis.Unbroken(e.seen)
+}
+
+// stands reports whether a Redis that cannot be asked was whole when it last was, by the same row.
+func (e *epochs) stands(row pgstore.RedisEpoch) bool {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return !row.Recovering && row.Seal == "" && e.whole.Epoch == row.Epoch && slices.Equal(e.whole.ReplicationIDs, row.ReplicationIDs)
+}
+
+func judged(e pgstore.RedisEpoch) recovery.Row {
+	return recovery.Row{Epoch: e.Epoch, Recovering: e.Recovering, ReplicationIDs: e.ReplicationIDs, Seal: e.Seal}
+}
+
+// leasesEnd is when no lease of the lost epoch runs any more, by Postgres' clock.
+func leasesEnd(row pgstore.RedisEpoch, maxLease time.Duration) time.Time {
+	last := row.LastLease()
+	if last.IsZero() {
+		return last
+	}
+	return recovery.LeasesEnd(last, maxLease)
+}
+
+// of names a tenant in the epoch of now.
+func (s *Service) of(tenant string) (budgetstore.Tenant, error) {
+	epoch, err := s.epoch()
+	if err != nil {
+		return budgetstore.Tenant{}, err
+	}
+	return budgetstore.Tenant{ID: tenant, Epoch: epoch}, nil
+}
+
+// epoch is the one of now; the error says why nobody is served.
+func (s *Service) epoch() (int64, error) { return s.epochs.ready(s.deps.Now(), s.cfg.MaxLease) }
+
+// sameEpoch is the readiness check: a replica that refuses every reservation must not look ready.
+func (s *Service) sameEpoch(context.Context) error {
+	_, err := s.epoch()
+	return err
+}
+
+// watchEpoch keeps reading what Postgres and Redis say of the epoch until ctx ends.
+func (s *Service) watchEpoch(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if s.readEpoch(ctx) {
+			continue // what it read has changed by what it did
+		}
+		select {
+		case <-ctx.Done():
+		case t := <-s.losses:
+			s.confirmLoss(ctx, t)
+		case <-s.counters.Replaced():
+		case <-time.After(epochInterval):
+		}
+	}
+	return nil
+}
+
+// readEpoch reads the row, asks Redis, and does what follows. True: the row has changed, read it again.
+func (s *Service) readEpoch(ctx context.Context) bool {
+	sent := s.deps.Now()
+	read, cancel := s.bounded(ctx)
+	defer cancel()
+	row, ok, err := s.rows.EpochRow(read)
+	switch {
+	case err != nil: // what was read last grows old
+		return false
+	case !ok:
+		s.know(row, sent, fmt.Errorf("%w in Postgres; run `weir init`", budgetstore.ErrNoEpoch))
+		return false
+	}
+	s.counters.Allow(row.ReplicationIDs)
+	ask, done := context.WithTimeout(ctx, inspectWithin)
+	defer done()
+	redis, err := s.counters.Inspect(ask)
+	if err != nil {
+		if s.epochs.stands(row) {
+			s.keepServing(ctx, row, sent)
+		} else {
+			s.know(row, sent, err)
+		}
+		return false
+	}
+	return s.actOn(ctx, row, redis, sent)
+}
+
+// actOn does what the verdict on Redis asks for.
+func (s *Service) actOn(ctx context.Context, row pgstore.RedisEpoch, redis budgetstore.Standing, sent time.Time) bool {
+	verdict, reason := recovery.Judge(judged(row), saysRedis(redis, s.epochs.unbroken(redis, sent)))
+	switch verdict {
+	case recovery.Serve:
+		s.epochs.saw(redis, sent)
+		s.keepServing(ctx, row, sent)
+	case recovery.Adopt, recovery.Unseal:
+		return s.adopt(ctx, row, redis)
+	case recovery.Begin, recovery.Recover:
+		s.keepServing(ctx, row, sent) // whoever extends by a receipt is given a lease
+	case recovery.Refuse:
+		s.know(row, sent, fmt.Errorf("%w: %s (Postgres says epoch %d, Redis %d)", errRefused, reason, row.Epoch, redis.Epoch))
+	case recovery.Raise:
+		if row.Recovering { // the leader decides: it is the one that writes there
+			s.know(row, sent, fmt.Errorf("%w: %s", budgetstore.ErrEpoch, reason))
+			return false
+		}
+		return s.raise(ctx, row.Epoch, string(reason))
+	}
+	return false
+}
+
+func saysRedis(r budgetstore.Standing, unbroken bool) recovery.Redis {
+	return recovery.Redis{Epoch: r.Epoch, ReplicationIDs: r.ReplicationIDs, Seal: r.Seal, Unbroken: unbroken}
+}
+
+// keepServing goes on by what was read, and has that recorded once a second: no lease is given later than 2 s after it.
+func (s *Service) keepServing(ctx context.Context, row pgstore.RedisEpoch, sent time.Time) {
+	if row.Seal != "" || row.Now.Sub(row.ActiveAt) > time.Second {
+		write, cancel := s.bounded(ctx)
+		defer cancel()
+		touched, ok, err := s.rows.TouchEpoch(write)
+		if err != nil || !ok || touched.Epoch != row.Epoch || touched.Recovering != row.Recovering {
+			return // the next reading tells
+		}
+		row = touched
+	}
+	if !row.Recovering && !s.revokeQueued(ctx, row.Epoch) {
+		return
+	}
+	s.know(row, sent, nil)
+}
+
+// know takes over what was read.
+func (s *Service) know(row pgstore.RedisEpoch, at time.Time, err error) {
+	s.epochs.set(row, at, err)
+	state := 0.0
+	switch {
+	case err != nil:
+		state = 2
+	case row.Recovering:
+		state = 1
+	}
+	s.metrics.recovery.serving.Set(state)
+}
+
+// adopt records a Redis that is whole. Of several replicas one does it; the others read what it wrote.
+func (s *Service) adopt(ctx context.Context, row pgstore.RedisEpoch, redis budgetstore.Standing) bool {
+	write, cancel := s.bounded(ctx)
+	defer cancel()
+	var done bool
+	var err error
+	if row.Seal != "" {
+		done, err = s.rows.Unseal(write, row.Epoch, row.Seal, redis.ReplicationIDs)
+	} else {
+		done, err = s.rows.SetReplicationIDs(write, row.Epoch, row.ReplicationIDs, redis.ReplicationIDs)
+	}
+	if err != nil {
+		s.logQuietly("adopt", "the budget store's replication id was not recorded", err)
+		return false
+	}
+	if done {
+		s.deps.Log.Info("the budget store is whole", "epoch", row.Epoch, "replication_ids", redis.ReplicationIDs, "planned_restart", row.Seal != "")
+	}
+	return true
+}
+
+// logQuietly warns once per ten seconds and kind.
+func (s *Service) logQuietly(kind, text string, err error) {
+	if s.quiet.pass(kind, s.deps.Now()) {
+		s.deps.Log.Warn(text, "error", err)
+	}
+}
