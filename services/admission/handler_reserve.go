@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -52,6 +53,9 @@ func (s *Service) prepare(c caller, req reserveRequest) (prepared, error) {
 	}
 	q, err := s.quote(c, req, execution, now)
 	if err != nil {
+		if p, ok := errors.AsType[*Problem](err); ok && p.Code == admit.UnknownPrice { // for billing to see, who can cure it
+			s.decisions.refused(c, req.ReservationID, call{Root: execution.Root, Agent: req.AgentID}, admit.Refusal{Code: admit.UnknownPrice}, now)
+		}
 		return prepared{}, err
 	}
 	request, p := s.request(c, req, execution, &q, now)

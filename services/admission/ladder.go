@@ -179,12 +179,15 @@ func cacheOf(k tenant.Contract, rung ladder.Rung) cacheAnswer {
 	return out
 }
 
+// maxLanguages bounds what is read of an Accept-Language header; browsers send less than a tenth of it.
+const maxLanguages = 1 << 10
+
 // languageOf picks the language that an Accept-Language header likes best among those there are; "" where it names
 // none of them, so that the plan decides.
 func languageOf(header string) ladder.Language {
 	var best ladder.Language
 	highest := 0
-	for part := range strings.SplitSeq(header, ",") {
+	for part := range strings.SplitSeq(header[:min(len(header), maxLanguages)], ",") {
 		tag, parameters, _ := strings.Cut(part, ";")
 		primary, _, _ := strings.Cut(strings.TrimSpace(tag), "-")
 		l := ladder.Language(strings.ToLower(primary))
