@@ -5,7 +5,7 @@ package topics
 
 import "github.com/weir-project/weir/pkg/bus"
 
-// AdmissionDecisions is admission.decisions.v1: Refusals, rung changes and trips of admission.
+// AdmissionDecisions is admission.decisions.v1: Refusals, rung changes and trips of admission, and a sample of what it admitted.
 var AdmissionDecisions = bus.NewTopic(bus.TopicSpec{Name: "admission.decisions.v1", Key: "tenant", Partitions: 4, Cleanup: "delete", RetentionMs: 3024000000, MinCompactionLagMs: 0, MaxRecordBytes: 65536})
 
 // BudgetWindows is budget.windows.v1: Cumulative, versioned totals per tenant, sub-scope and execution, own and external apart; and the base of the last recovery (base_epoch is not 0).
