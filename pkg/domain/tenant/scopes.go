@@ -52,6 +52,9 @@ type Counted struct {
 // value as its ID, never EachScope. A value that is not a plain id (ValidScopeID) counts in none: nothing that is asked
 // for can have it.
 func (c Contract) ScopesOf(v Values) []Counted {
+	if len(c.Scopes) == 0 {
+		return nil
+	}
 	var out []Counted
 	for _, kind := range window.ScopeKinds() {
 		value := v.of(kind)
