@@ -82,12 +82,14 @@ fmt: need-go ## Format the Go code
 	gofmt -w $(MODULES)
 
 .PHONY: gen
-gen: need-go ## Regenerate what topics/, schemas/ and migrations/ repeat (GENFLAGS=-no-proto skips buf)
+gen: need-go ## Regenerate what topics/, schemas/, migrations/ and the API repeat (GENFLAGS=-no-proto skips buf)
 	@go run ./pkg/cmd/contractgen $(GENFLAGS)
+	@go run ./services/admission/cmd/reference
 
 .PHONY: check-gen
 check-gen: need-go ## Are the generated files current?
 	@go run ./pkg/cmd/contractgen -check
+	@go run ./services/admission/cmd/reference -check
 
 .PHONY: check-mods
 check-mods: need-go ## Is each module tidy, and does it build without the workspace?

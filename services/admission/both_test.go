@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -33,7 +34,8 @@ func withGRPC(c *Config) { c.GRPC = "127.0.0.1:0" }
 // both asks one replica in both protocols.
 type both struct {
 	*replica
-	conn *grpc.ClientConn
+	conn     *grpc.ClientConn
+	contract *contractOf
 }
 
 func (w *world) startBoth(change ...func(*Config)) *both {
@@ -47,7 +49,32 @@ func (r *replica) both() *both {
 	conn, err := grpc.NewClient(r.svc.GRPCAddress(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	r.w.must(err)
 	r.w.t.Cleanup(func() { _ = conn.Close() })
-	return &both{replica: r, conn: conn}
+	return &both{replica: r, conn: conn, contract: newContract(r.w.t)}
+}
+
+// described fails where OpenAPI says otherwise than what was asked and answered.
+func (b *both) described(method, path string, body any, headers []string, status int, out object, header http.Header) {
+	b.w.t.Helper()
+	asked, err := json.Marshal(body)
+	b.w.must(err)
+	if body == nil {
+		asked = nil
+	} else if raw, ok := body.(string); ok {
+		asked = []byte(raw)
+	}
+	answer, err := json.Marshal(out)
+	b.w.must(err)
+	if status == http.StatusNoContent {
+		answer = nil
+	}
+	h := http.Header{}
+	for i := 0; i+1 < len(headers); i += 2 {
+		h.Set(headers[i], headers[i+1])
+	}
+	taken := status < 300 && !strings.Contains(string(answer), `"problem":`) // a batch is taken with what is wrong in it
+	if err := b.contract.check(method, path, h, asked, taken, status, header, answer); err != nil {
+		b.w.t.Errorf("%s %s: not as /openapi.json has it: %v\n%s\n%s", method, path, err, asked, answer)
+	}
 }
 
 // ask is one request in words of neither protocol: the method of gRPC, the id that HTTP has in its path, and the members.
@@ -93,6 +120,7 @@ func (b *both) overHTTP(key string, a ask, headers ...string) heard {
 		body = a.body
 	}
 	status, out, header := b.do(method, path, key, body, headers...)
+	b.described(method, path, body, headers, status, out, header)
 	if status == http.StatusNoContent {
 		out = object{}
 	}
@@ -295,3 +323,11 @@ func leaf(name string, v any) any {
 
 // moment is Unix nanoseconds, as they stand in the ids of events.
 var moment = regexp.MustCompile(`\b1[0-9]{18}\b`)
+
+// testServer is a handler at an address.
+func testServer(t *testing.T, h http.Handler) string {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	return server.URL
+}

@@ -63,7 +63,7 @@ type Problem struct {
 func (p *Problem) Error() string { return string(p.Code) + ": " + p.Detail }
 
 func problem(code admit.Code, detail string) *Problem {
-	p := &Problem{Type: "urn:weir:problem:" + string(code), Title: title(code), Status: status(code), Code: code, Detail: detail}
+	p := &Problem{Type: problemType(code), Title: title(code), Status: status(code), Code: code, Detail: detail}
 	if code == admit.StoreUnavailable || code == admit.StoreRecovering {
 		p.RetryAfterMS = jitter(time.Second).Milliseconds()
 	}

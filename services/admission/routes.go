@@ -18,7 +18,7 @@ type route struct {
 	handle  handler
 }
 
-// table is every call of design.md section 12 that exists so far.
+// table is every call of design.md section 12 that exists so far; operations.go says what OpenAPI says of each.
 func (s *Service) table() []route {
 	return []route{
 		{"POST /v1/executions", s.identifyHTTP, withBody(s.begin)},
@@ -34,6 +34,7 @@ func (s *Service) table() []route {
 		{"POST /api/v1/events", s.identifyHTTP, s.ingestHTTP}, // where OpenMeter's clients send
 		{"POST /v1/executions:from-slack", byBody, s.fromSlack},
 		{"POST /v1/executions:from-telegram", byBody, s.fromTelegram},
+		{"GET /openapi.json", byBody, s.describe},
 	}
 }
 

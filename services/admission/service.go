@@ -67,9 +67,10 @@ type Service struct {
 	journal     *bus.Consumer
 	windows     *bus.Consumer
 
-	observe *obs.Server
-	metrics *metrics
-	quiet   quiet
+	description []byte // the document of GET /openapi.json
+	observe     *obs.Server
+	metrics     *metrics
+	quiet       quiet
 }
 
 // New builds a replica and takes its port. Redis must answer now, because its eviction policy decides whether it may be
@@ -82,7 +83,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.followCatalogs()
 	s.decisions = newDecisions(s.metrics, deps.Log, cfg.SampleAdmits, s.producer.Produce)
 	var err error
-	if s.jwt, err = s.newJWT(); err == nil {
+	if s.description, err = openAPI(s.table(), false); err == nil {
+		s.jwt, err = s.newJWT()
+	}
+	if err == nil {
 		s.journal, err = s.newJournalReader()
 	}
 	if err == nil {
