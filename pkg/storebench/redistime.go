@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ import (
 const (
 	// batch is how many calls of one program share a round trip.
 	batch  = 50
-	rounds = 60
+	rounds = 120
 )
 
 // errNotAdmitted: a call was refused, so the round measured something else.
@@ -64,9 +65,25 @@ func redisTimes(ctx context.Context, live, logical *bench) ([]Figure, error) {
 		}
 	}
 	return []Figure{
-		figure("redis_time_us", median(programs[0].us), median(programs[1].us), 10),
-		figure("flat_10_to_50000", median(programs[3].us), median(programs[2].us), 1.2),
+		figure("redis_time_us", fastest(programs[0].us), fastest(programs[1].us), 10),
+		figure("flat_10_to_50000", fastest(programs[3].us), fastest(programs[2].us), 1.2),
 	}, nil
+}
+
+// fastest is the mean of the fastest quarter of the rounds. Redis' own time is
+// taken by the clock on the wall, so whatever else runs on the machine, or
+// slows it down, adds to it in some rounds, to whichever program was on. What
+// a call costs is what it costs when nothing is in its way, which is the same
+// measure for each program; a median would mostly report the neighbours.
+func fastest(us []float64) float64 {
+	us = slices.Clone(us)
+	slices.Sort(us)
+	us = us[:max(1, len(us)/4)]
+	sum := 0.0
+	for _, x := range us {
+		sum += x
+	}
+	return sum / float64(len(us))
 }
 
 // round sends one batch, drops the holds it made, as if they had been settled,
