@@ -44,30 +44,58 @@ func (y *ladderYAML) UnmarshalYAML(n *yaml.Node) error {
 
 // unknownFields are the decoder's own complaints about the fields of n that t has not: a node that decodes itself is
 // decoded without them.
-func unknownFields(n *yaml.Node, t reflect.Type) (errs []string) {
+func unknownFields(n *yaml.Node, t reflect.Type) []string {
+	u := unknown{seen: map[place]bool{}}
+	u.look(n, t)
+	return u.errs
+}
+
+// unknown looks at each node once as each type, so that anchors which contain themselves, or each other many times, end.
+type unknown struct {
+	seen map[place]bool
+	errs []string
+}
+
+type place struct {
+	node *yaml.Node
+	as   reflect.Type
+}
+
+func (u *unknown) look(n *yaml.Node, t reflect.Type) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	if n.Kind != yaml.MappingNode {
-		return nil
+	if u.seen[place{n, t}] {
+		return
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		switch {
-		case key.Tag == "!!merge":
-			errs = append(errs, unknownFields(value, t)...)
-		case t.Kind() == reflect.Map:
-			errs = append(errs, unknownFields(value, t.Elem())...)
-		case t.Kind() == reflect.Struct && t != reflect.TypeFor[scalar]():
-			f, ok := fieldOf(t, key.Value)
-			if !ok {
-				errs = append(errs, fmt.Sprintf("line %d: field %s not found in type %s", key.Line, key.Value, "ladder"))
-				continue
-			}
-			errs = append(errs, unknownFields(value, f)...)
+	u.seen[place{n, t}] = true
+	switch {
+	case n.Kind == yaml.SequenceNode: // of mappings to merge
+		for _, each := range n.Content {
+			u.look(each, t)
+		}
+	case n.Kind == yaml.MappingNode && (t.Kind() == reflect.Map || t.Kind() == reflect.Struct && t != reflect.TypeFor[scalar]()):
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			u.member(n.Content[i], n.Content[i+1], t)
 		}
 	}
-	return errs
+}
+
+func (u *unknown) member(key, value *yaml.Node, t reflect.Type) {
+	if key.Tag == "!!merge" {
+		u.look(value, t)
+		return
+	}
+	if t.Kind() == reflect.Map {
+		u.look(value, t.Elem())
+		return
+	}
+	f, ok := fieldOf(t, key.Value)
+	if !ok {
+		u.errs = append(u.errs, fmt.Sprintf("line %d: field %s not found in type %s", key.Line, key.Value, "ladder"))
+		return
+	}
+	u.look(value, f)
 }
 
 func fieldOf(t reflect.Type, name string) (reflect.Type, bool) {

@@ -90,6 +90,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(sample)
 	f.Add("tenants: [{id: a}]")
 	f.Add(laddered)
+	f.Add("tenants: [{id: a, ladder: &l {<<: [*l, *l], texts: {en: *l}}}]")
 	f.Fuzz(func(t *testing.T, s string) {
 		file, err := Parse([]byte(s))
 		if err != nil {
