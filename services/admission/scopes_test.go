@@ -303,6 +303,15 @@ func TestScopesEndToEnd(t *testing.T) {
 	w.eventually("own is the aggregator's own", func() error { return w.ownAgrees(r, window.Scope{Kind: window.CostCenter, ID: "research"}) })
 	id, _, err := identity.SplitAPIKey(w.keys["acme"])
 	w.must(err)
+	status, out, _ = r.do("POST", "/v1/events", w.keys["acme"], object{"specversion": "1.0", "id": "e1", "source": "agents/7", "type": "weir.usage.v1",
+		"data": object{"provider": "openai", "model": "flat", "meters": object{"output_tokens": 5}, "api_key_id": "another"}}, "Content-Type", "application/cloudevents+json")
+	w.want("event", status, out, 204)
+	w.eventually("what a key sends is the key's", func() error {
+		if got := scopeOf(r.budget("acme"), "api_key", id, "day", "external_usd"); got != "-0.85" { // - 1.00 + 0.10 + 0.05
+			return fmt.Errorf("it is %s", got)
+		}
+		return nil
+	})
 	w.eventually("the key's too", func() error { return w.ownAgrees(r, window.Scope{Kind: window.APIKey, ID: id}) })
 }
 

@@ -228,7 +228,7 @@ func (s *stage) ledger(id string) {
 
 func (s *stage) windowTable() {
 	s.t.Helper()
-	const table, where = "budget_windows", "tenant_id = 'acme' AND kind = 'DAY'"
+	const table, where = "budget_windows", "tenant_id = 'acme' AND scope_kind = 'TENANT' AND kind = 'DAY'"
 	restore := s.copied(table)
 	deleted := func() { s.query("ALTER TABLE " + table + " DELETE WHERE " + where + " SETTINGS mutations_sync = 2") }
 	replaced := func(change string) func() {
@@ -255,7 +255,7 @@ func (s *stage) windowTopic() {
 			if err := proto.Unmarshal(r.Value, m); err != nil {
 				return err
 			}
-			if m.GetTenantId() == "acme" && m.GetKind() == weirv1.WindowKind_WINDOW_KIND_DAY && m.GetVersion() >= total.GetVersion() {
+			if m.GetTenantId() == "acme" && m.GetScopeKind() == weirv1.ScopeKind_SCOPE_KIND_TENANT && m.GetKind() == weirv1.WindowKind_WINDOW_KIND_DAY && m.GetVersion() >= total.GetVersion() {
 				last, total = r, m
 			}
 			return nil
@@ -331,6 +331,7 @@ func (s *stage) counters() {
 		s.spoil("one nano-dollar in field "+c.field, change(func(n float64) float64 { return n + 1 }), undo, append(c.words, "own")...)
 		s.spoil("doubled in field "+c.field, change(func(n float64) float64 { return 2 * n }), undo, append(c.words, "own")...)
 	}
+	s.scopeCounters(ctx)
 	idle := "w:{acme}:x:x1"
 	dumps := map[string]string{state: must(s.redis.Dump(ctx, state).Result()), idle: must(s.redis.Dump(ctx, idle).Result())}
 	ttl := max(0, s.redis.PTTL(ctx, idle).Val())
@@ -340,4 +341,22 @@ func (s *stage) counters() {
 		must(s.redis.RestoreReplace(ctx, state, 0, dumps[state]).Result())
 		must(s.redis.Restore(ctx, idle, ttl, dumps[idle]).Result())
 	}, "redis", "execution x1", "none")
+}
+
+// scopeCounters does the same to a sub-scope, whose key is laid out as the tenant's: an agent with a settled and an open
+// reservation, under "*".
+func (s *stage) scopeCounters(ctx context.Context) {
+	s.t.Helper()
+	const state, head, own = "w:{acme}:c:a:lead", "{", 84
+	before, err := s.redis.HGet(ctx, state, head).Result()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	dump, ttl := s.redis.Dump(ctx, state).Val(), s.redis.PTTL(ctx, state).Val()
+	b := []byte(before)
+	binary.LittleEndian.PutUint64(b[own:], math.Float64bits(math.Float64frombits(binary.LittleEndian.Uint64(b[own:]))+1))
+	s.spoil("one nano-dollar of an agent", func() { s.redis.HSet(ctx, state, head, string(b)) }, func() { s.redis.HSet(ctx, state, head, before) },
+		"redis", "tenant acme agent lead DAY", "own")
+	s.spoil("an agent's counters gone", func() { s.redis.Del(ctx, state) }, func() { s.redis.Restore(ctx, state, ttl, dump) },
+		"redis", "tenant acme agent lead", "none")
 }

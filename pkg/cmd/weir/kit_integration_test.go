@@ -111,6 +111,7 @@ type process struct {
 	State   string `json:"state"`
 	PID     *int   `json:"pid"`
 	Address string `json:"address"`
+	GRPC    string `json:"grpc"` // of admission
 	Reason  string `json:"reason"`
 }
 
@@ -236,7 +237,8 @@ func (p *place) spend(key, id string) {
 }
 
 const twoTenants = `tenants:
-  - {id: acme, limits: {concurrency: 20}, ceilings: {minute_usd: 50, day_usd: 100, month_usd: 1000}, markup_percent: 12.5, timezone: Europe/Budapest}
+  - {id: acme, limits: {concurrency: 20}, ceilings: {minute_usd: 50, day_usd: 100, month_usd: 1000}, markup_percent: 12.5, timezone: Europe/Budapest,
+     scopes: [{agent: "*", ceilings: {day_usd: 50}}, {cost_center: unassigned, ceilings: {month_usd: 500}}, {api_key: "*", ceilings: {minute_usd: 40}}]}
   - {id: beta, limits: {concurrency: 20}, ceilings: {minute_usd: 50, day_usd: 100, month_usd: 1000}}
 `
 
