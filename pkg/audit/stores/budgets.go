@@ -9,7 +9,6 @@ import (
 	"github.com/weir-project/weir/pkg/audit"
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/admit"
-	"github.com/weir-project/weir/pkg/domain/window"
 )
 
 // Budgets is Redis as the auditor sees it.
@@ -34,8 +33,17 @@ func (b Budgets) Tenant(ctx context.Context, tenant string, zone *time.Location)
 
 // Scope implements audit.Budgets.
 func (b Budgets) Scope(ctx context.Context, tenant, kind, id string, zone *time.Location) (audit.Counters, error) {
-	u, err := b.Store.ScopeBudget(ctx, budgetstore.Tenant{ID: tenant, Epoch: b.Epoch}, window.Scope{Kind: window.ScopeKind(kind), ID: id},
-		admit.CalendarAt(b.Now(), zone), false)
+	var scope budgetstore.ScopeRef
+	scope.ID = id
+	switch kind {
+	case "cost_center":
+		scope.Kind = "cost_center"
+	case "agent":
+		scope.Kind = "agent"
+	case "api_key":
+		scope.Kind = "api_key"
+	}
+	u, err := b.Store.ScopeBudget(ctx, budgetstore.Tenant{ID: tenant, Epoch: b.Epoch}, scope.Scope, admit.CalendarAt(b.Now(), zone), false)
 	if err != nil || u.At.IsZero() {
 		return audit.Counters{}, err
 	}
