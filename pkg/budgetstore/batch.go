@@ -65,57 +65,97 @@ type Result struct {
 	Err   error
 }
 
-// maxBatch bounds the calls of one round trip of ReserveBatch.
-const maxBatch = 512
+// Bounds of ReserveBatch: calls of one round trip, and of one script call,
+// which stays below a millisecond of Redis' time with them.
+const (
+	maxBatch = 512
+	maxGroup = 64
+)
 
 // ReserveBatch decides on several reservations, of one tenant or several, in
 // one round trip for each 512 of them: each is decided alone, as Reserve
-// would, in the given order. One that fails stops none of the others.
+// would, those of a tenant in the given order. One that is refused or is not
+// valid stops none of the others.
 func (s *Store) ReserveBatch(ctx context.Context, requests []Request) []Result {
 	results := make([]Result, len(requests))
-	var open []int // those that go to Redis
+	var groups [][]int         // indexes of requests that share a script call
+	latest := map[string]int{} // the last group of a tenant
 	for i, r := range requests {
-		if results[i].Err = r.validate(); results[i].Err == nil {
-			open = append(open, i)
+		if results[i].Err = r.validate(); results[i].Err != nil {
+			continue
 		}
+		g, ok := latest[r.Tenant.ID]
+		if !ok || len(groups[g]) == maxGroup {
+			g = len(groups)
+			latest[r.Tenant.ID] = g
+			groups = append(groups, nil)
+		}
+		groups[g] = append(groups[g], i)
 	}
-	for len(open) > 0 {
-		n := min(len(open), maxBatch)
-		s.reserveAll(ctx, requests, open[:n], results)
-		open = open[n:]
+	for len(groups) > 0 {
+		n, calls := 0, 0
+		for n < len(groups) && (n == 0 || calls+len(groups[n]) <= maxBatch) {
+			calls += len(groups[n])
+			n++
+		}
+		s.reserveAll(ctx, requests, groups[:n], results)
+		groups = groups[n:]
 	}
 	return results
 }
 
 // reserveAll is one round trip, or two where Redis has forgotten the script.
-func (s *Store) reserveAll(ctx context.Context, requests []Request, open []int, results []Result) {
-	script := s.scripts.reserve
-	for try := 1; len(open) > 0; try++ {
-		pipe, calls := s.client.Pipeline(), make([]*redis.Cmd, 0, len(open))
-		for _, i := range open {
-			keys, args := s.reserveCall(requests[i])
-			cmd := evalSha(ctx, script, keys, args)
+func (s *Store) reserveAll(ctx context.Context, requests []Request, groups [][]int, results []Result) {
+	for try := 1; len(groups) > 0; try++ {
+		pipe, calls := s.client.Pipeline(), make([]*redis.Cmd, 0, len(groups))
+		for _, group := range groups {
+			cmd := evalSha(ctx, s.scripts.batch, []string{key(requests[group[0]].Tenant, "s")}, s.batchArgs(requests, group))
 			_ = pipe.Process(ctx, cmd) // queues it
 			calls = append(calls, cmd)
 		}
 		_, _ = pipe.Exec(ctx) // each command has its own error
-		var again []int
-		for n, i := range open {
-			reply, err := calls[n].Result()
+		var again [][]int
+		for n, group := range groups {
+			reply, err := calls[n].Slice()
 			if redis.HasErrorPrefix(err, "NOSCRIPT") && try == 1 {
-				again = append(again, i)
+				again = append(again, group)
 				continue
 			}
-			results[i].Reply, results[i].Err = requests[i].reply(text(reply, err))
+			groupReplies(requests, group, reply, err, results)
 		}
-		if open = again; len(open) == 0 {
+		if groups = again; len(groups) == 0 {
 			return
 		}
-		if err := script.Load(ctx, s.client).Err(); err != nil {
-			for _, i := range open {
-				results[i].Err = fmt.Errorf("%w: load reserve: %w", ErrUnavailable, err)
+		if err := s.scripts.batch.Load(ctx, s.client).Err(); err != nil {
+			for _, group := range groups {
+				groupReplies(requests, group, nil, fmt.Errorf("%w: load batch: %w", ErrUnavailable, err), results)
 			}
 			return
 		}
+	}
+}
+
+// batchArgs are what batch.lua's header lists.
+func (s *Store) batchArgs(requests []Request, group []int) []any {
+	args := make([]any, 1, 1+6*len(group))
+	args[0] = s.at()
+	for _, i := range group {
+		_, own := s.reserveCall(requests[i])
+		args = append(append(args, own[:5]...), requests[i].scopes())
+	}
+	return args
+}
+
+// groupReplies reads the replies of one script call.
+func groupReplies(requests []Request, group []int, replies []any, err error, results []Result) {
+	if err == nil && len(replies) != len(group) {
+		err = fmt.Errorf("%w: batch: %d replies to %d calls", ErrUnavailable, len(replies), len(group))
+	}
+	for n, i := range group {
+		var reply any
+		if err == nil {
+			reply = replies[n]
+		}
+		results[i].Reply, results[i].Err = requests[i].reply(text(reply, err))
 	}
 }

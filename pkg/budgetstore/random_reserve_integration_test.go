@@ -8,7 +8,25 @@ import (
 	"github.com/weir-project/weir/pkg/domain/admit"
 )
 
+// stepReserve asks for one reservation, or for several in one batch.
 func (w *walk) stepReserve() {
+	if w.r.IntN(6) > 0 {
+		r := w.someRequest()
+		now := w.now()
+		w.checkReserve(r, w.reserve(r), now)
+		return
+	}
+	batch := make([]Request, 2+w.r.IntN(3))
+	for i := range batch {
+		batch[i] = w.someRequest()
+	}
+	for i, result := range w.store.ReserveBatch(w.t.Context(), batch) {
+		w.must(result.Err)
+		w.checkReserve(batch[i], result.Reply, w.now())
+	}
+}
+
+func (w *walk) someRequest() Request {
 	r := w.request(1)
 	r.Estimate, r.Lease = w.someEstimate(), time.Duration(1+w.r.IntN(90))*time.Second
 	r.Execution = admit.Execution{Root: w.someRoot(), Depth: w.r.Int64N(25) / 8,
@@ -32,9 +50,8 @@ func (w *walk) stepReserve() {
 			r.Fingerprint[0]++
 		}
 	}
-	now := w.now()
-	r.Calendar = admit.CalendarAt(time.UnixMicro(now+int64(w.r.IntN(4_000_001))-2_000_000), time.UTC)
-	w.checkReserve(r, w.reserve(r), now)
+	r.Calendar = admit.CalendarAt(time.UnixMicro(w.now()+int64(w.r.IntN(3_999_990))-1_999_990), time.UTC)
+	return r
 }
 
 func (w *walk) checkReserve(r Request, got Reply, now int64) {

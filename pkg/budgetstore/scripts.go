@@ -14,32 +14,45 @@ import (
 var sources embed.FS
 
 // scripts are the Lua programs, each with the parts it shares put before it
-// or, in reserve, where a line "--#name" asks for them.
+// or where a line "--#name" asks for them.
 type scripts struct {
-	reserve, extend, finish, due, hold, journal, external, execution, tenant, budget, owes *redis.Script
-	base, baseScopes, baseExecutions, merge, pend, unpend, clear                           *redis.Script
+	reserve, batch, extend, finish, due, hold, journal, external, execution, tenant, budget, owes *redis.Script
+	base, baseScopes, baseExecutions, merge, pend, unpend, clear                                  *redis.Script
 }
 
 func loadScripts() (scripts, error) {
 	var failed error
+	// again is what a batch has in the place of read.
+	instead := map[string]string{}
+	var read func(name string) string
+	read = func(name string) string {
+		if other := instead[name]; other != "" {
+			name = other
+		}
+		text, err := sources.ReadFile("lua/" + name + ".lua")
+		failed = errors.Join(failed, err)
+		var b strings.Builder
+		for line := range strings.Lines(string(text)) {
+			if part, ok := strings.CutPrefix(line, "--#"); ok {
+				line = read(strings.TrimSpace(part))
+			}
+			b.WriteString(line)
+		}
+		return b.String()
+	}
 	with := func(names ...string) *redis.Script {
 		var b strings.Builder
 		for _, name := range names {
-			text, err := sources.ReadFile("lua/" + name + ".lua")
-			failed = errors.Join(failed, err)
-			for line := range strings.Lines(string(text)) {
-				if part, ok := strings.CutPrefix(line, "--#"); ok {
-					text, err := sources.ReadFile("lua/" + strings.TrimSpace(part) + ".lua")
-					failed = errors.Join(failed, err)
-					line = string(text)
-				}
-				b.WriteString(line)
-			}
+			b.WriteString(read(name))
 		}
 		return redis.NewScript(b.String())
 	}
+	reserve := with("reserve")
+	instead["read"] = "again"
+	batch := with("batch")
 	return scripts{
-		reserve:   with("reserve"),
+		reserve:   reserve,
+		batch:     batch,
 		extend:    with("state", "days", "roll", "charge", "minutes", "executions", "scopes", "holds", "extend"),
 		finish:    with("state", "days", "roll", "charge", "executions", "scopes", "holds", "finish"),
 		due:       with("state", "sweep", "due"),

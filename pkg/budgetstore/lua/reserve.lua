@@ -1,6 +1,7 @@
 -- reserve: decides on one reservation. KEYS s. ARGV packed request, id, what the hold keeps of the request (see
 -- holds.lua), "{h" and the id, the execution's field ("{x" and its root, or "{" without one); only where they are needed
--- test clock ('' in production) and sub-scopes (see scoped.lua). Reply: field "{" as the call left it, or a verdict byte and its figures (see reserve.go).
+-- test clock ('' in production) and sub-scopes (see scoped.lua). Reply: field "{" as the call left it, or a verdict byte and
+-- its figures (see reserve.go).
 --
 -- The usual call is TIME, one read and one write. What it costs is calls of Redis (about as much as all else together),
 -- then bytes of Lua strings, because Redis' Lua hashes each byte of every string it makes, and closures. So nothing is
@@ -10,8 +11,7 @@ local call, unpack_, pack = redis.call, struct.unpack, struct.pack
 local key, arg, id, hfield, xfield, at, scoped = KEYS[1], ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 local epoch, caller, turns, lease, nano, tin, tout, lq, li, lo, lc, nc, dc, mc, s1, depth, label, mlabel, lx, hash =
   unpack_('<ddddddddddddddddI4I4I4c2', arg)
-local v = call('HMGET', key, '{', id, xfield, '{f')
-local S, H, X, F = v[1], v[2], v[3], v[4]
+--#read
 if not S then return '\10' end
 local e, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw, dh, dx, ma, mw, mh, mx, running, first, expiring, told =
   unpack_('<dddI4dddI4dddI4dddI4dddI4dI4B', S)
