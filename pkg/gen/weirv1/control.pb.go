@@ -105,7 +105,10 @@ type Decision struct {
 	// Names the decision: the same decision published twice has the same id.
 	Id string `protobuf:"bytes,14,opt,name=id,proto3" json:"id,omitempty"`
 	// How many admissions a sampled one stands for; 0 = not sampled.
-	SampleWeight  int64 `protobuf:"varint,15,opt,name=sample_weight,json=sampleWeight,proto3" json:"sample_weight,omitempty"`
+	SampleWeight int64 `protobuf:"varint,15,opt,name=sample_weight,json=sampleWeight,proto3" json:"sample_weight,omitempty"`
+	// REFUSED by a sub-scope's ceiling: cost_center, agent or api_key, and which; empty = the tenant's own limit.
+	ScopeKind     string `protobuf:"bytes,16,opt,name=scope_kind,json=scopeKind,proto3" json:"scope_kind,omitempty"`
+	ScopeId       string `protobuf:"bytes,17,opt,name=scope_id,json=scopeId,proto3" json:"scope_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -243,6 +246,20 @@ func (x *Decision) GetSampleWeight() int64 {
 		return x.SampleWeight
 	}
 	return 0
+}
+
+func (x *Decision) GetScopeKind() string {
+	if x != nil {
+		return x.ScopeKind
+	}
+	return ""
+}
+
+func (x *Decision) GetScopeId() string {
+	if x != nil {
+		return x.ScopeId
+	}
+	return ""
 }
 
 // Revocation (executions.revoked.v1) ends a root execution and all its descendants. Key: tenant + root.
@@ -486,7 +503,7 @@ var File_weir_v1_control_proto protoreflect.FileDescriptor
 
 const file_weir_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x15weir/v1/control.proto\x12\aweir.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x87\x04\n" +
+	"\x15weir/v1/control.proto\x12\aweir.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\x04\n" +
 	"\bDecision\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12%\n" +
 	"\x0ereservation_id\x18\x02 \x01(\tR\rreservationId\x12*\n" +
@@ -504,7 +521,10 @@ const file_weir_v1_control_proto_rawDesc = "" +
 	"\tresets_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\bresetsAt\x12%\n" +
 	"\x0enotify_billing\x18\r \x01(\bR\rnotifyBilling\x12\x0e\n" +
 	"\x02id\x18\x0e \x01(\tR\x02id\x12#\n" +
-	"\rsample_weight\x18\x0f \x01(\x03R\fsampleWeight\"\xe2\x01\n" +
+	"\rsample_weight\x18\x0f \x01(\x03R\fsampleWeight\x12\x1d\n" +
+	"\n" +
+	"scope_kind\x18\x10 \x01(\tR\tscopeKind\x12\x19\n" +
+	"\bscope_id\x18\x11 \x01(\tR\ascopeId\"\xe2\x01\n" +
 	"\n" +
 	"Revocation\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12*\n" +
