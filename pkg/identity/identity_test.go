@@ -260,6 +260,12 @@ func TestExecutionTokenAttacks(t *testing.T) {
 		"altered limit": repayload(good, `"max_cost_usd":"5"`, `"max_cost_usd":"9"`), "no tenant": nobody, "negative depth": typed(changed("depth", -1)),
 		"fraction as depth": typed(changed("depth", 0.5)), "cost is no amount": typed(changed("max_cost_usd", "1e999")), "no root": typed(changed("root", "")),
 		"too long": good + strings.Repeat("A", maxToken), "signature cut": good[:len(good)-4],
+		"crit":                       signJWT(t, jwt.SigningMethodEdDSA, private, key.ID, claims(), "typ", tokenType, "crit", "b64"),
+		"a key of its own, jwk":      signJWT(t, jwt.SigningMethodEdDSA, other.private, key.ID, claims(), "typ", tokenType, "jwk", "x"),
+		"a caller's JWT by this key": signJWT(t, jwt.SigningMethodEdDSA, private, key.ID, goodClaims(), "typ", "JWT"),
+		"maximum depth below zero":   typed(changed("max_depth", -1)),
+		"negative cost":              typed(changed("max_cost_usd", "-1")), "a limit of nothing": typed(changed("max_cost_usd", "0")),
+		"not valid yet": typed(changed("nbf", epoch.Add(time.Hour).Unix())),
 	} {
 		if e, err := VerifyExecutionToken(token, key.Only(), epoch); !errors.Is(err, ErrUnauthenticated) || e != (Execution{}) {
 			t.Errorf("%s: %+v, %v", name, e, err)

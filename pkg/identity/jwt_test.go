@@ -167,16 +167,42 @@ func TestJWTAttacks(t *testing.T) {
 		"tenant list, one empty":    signJWT(t, jwt.SigningMethodRS256, is.rsa, "rsa", with("tenant", []string{"acme", ""})),
 		"tenant list empty":         signJWT(t, jwt.SigningMethodRS256, is.rsa, "rsa", with("tenant", []string{})),
 		"typ of an execution token": signJWT(t, jwt.SigningMethodEdDSA, is.ed, "ed", goodClaims(), "typ", tokenType),
+		"own key, jwk":              signJWT(t, jwt.SigningMethodRS256, otherRSA, "rsa", goodClaims(), "jwk", `{"kty":"RSA","e":"AQAB","n":"AQAB"}`),
+		"own key, x5u":              signJWT(t, jwt.SigningMethodRS256, otherRSA, "rsa", goodClaims(), "x5u", "https://evil.example/cert"),
+		"own key, jku, known kid":   signJWT(t, jwt.SigningMethodRS256, otherRSA, "rsa", goodClaims(), "jku", "https://evil.example/keys"),
+		"kid is a path":             signJWT(t, jwt.SigningMethodRS256, otherRSA, "../../dev/null", goodClaims()),
+		"crit":                      signJWT(t, jwt.SigningMethodRS256, is.rsa, "rsa", goodClaims(), "crit", "b64"),
+		"tenant twice":              signRaw(t, is.ed, `{"alg":"EdDSA","kid":"ed"}`, `{"iss":"https://idp.example","aud":"weir","tenant":"acme","tenant":"evil","exp":1800000000}`),
+		"expiry twice":              signRaw(t, is.ed, `{"alg":"EdDSA","kid":"ed"}`, `{"iss":"https://idp.example","aud":"weir","tenant":"acme","exp":1,"exp":1800000000}`),
+		"alg twice":                 signRaw(t, is.ed, `{"alg":"none","alg":"EdDSA","kid":"ed"}`, `{"iss":"https://idp.example","aud":"weir","tenant":"acme","exp":1800000000}`),
+		"claims are a list":         signRaw(t, is.ed, `{"alg":"EdDSA","kid":"ed"}`, `[]`),
+		"two objects":               signRaw(t, is.ed, `{"alg":"EdDSA","kid":"ed"}`, `{"iss":"https://idp.example","aud":"weir","tenant":"acme","exp":1800000000}{}`),
+		"expiry is text":            signJWT(t, jwt.SigningMethodRS256, is.rsa, "rsa", with("exp", "never")),
+		"audiences without ours":    signJWT(t, jwt.SigningMethodRS256, is.rsa, "rsa", with("aud", []string{"a", "b"})),
+		"issuer with a slash more":  signJWT(t, jwt.SigningMethodRS256, is.rsa, "rsa", with("iss", "https://idp.example/")),
+		"four parts":                good + ".x",
+		"padded signature":          good + "=",
 		"altered payload":           repayload(good, `"acme"`, `"evil"`),
 		"longer than the bound":     good + strings.Repeat("A", maxJWT),
 	}
 	v := is.verifier(t, nil)
+	base := signRaw(t, is.ed, `{"alg":"EdDSA","kid":"ed"}`, `{"iss":"https://idp.example","aud":"weir","tenant":"acme","exp":1800000000}`)
+	if _, err := v.Verify(context.Background(), base, epoch); err != nil {
+		t.Fatalf("the base of the raw rows: %v", err)
+	}
 	for name, token := range rows {
 		p, err := v.Verify(context.Background(), token, epoch)
 		if !errors.Is(err, ErrUnauthenticated) || p.Tenants != nil {
 			t.Errorf("%s: %+v, %v; want ErrUnauthenticated", name, p, err)
 		}
 	}
+}
+
+// signRaw signs a header and claims as they are written.
+func signRaw(t *testing.T, key ed25519.PrivateKey, header, claims string) string {
+	t.Helper()
+	unsigned := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims))
+	return unsigned + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, []byte(unsigned)))
 }
 
 func publicPEM(t *testing.T, key any) []byte {

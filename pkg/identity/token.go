@@ -137,6 +137,9 @@ func findKey(lookup LookupSigningKey, at time.Time) jwt.Keyfunc {
 		if t.Header["typ"] != tokenType {
 			return nil, errors.New("wrong type")
 		}
+		if _, there := t.Header["crit"]; there {
+			return nil, errors.New("an extension that is not understood here")
+		}
 		kid, _ := t.Header["kid"].(string)
 		record, ok := lookup(kid)
 		if !ok {
@@ -163,7 +166,7 @@ func (c tokenClaims) execution() (Execution, error) {
 	if err == nil {
 		e.MaxCost, err = money.CeilNano(usd)
 	}
-	if err != nil {
+	if err != nil || e.MaxCost <= 0 { // zero would mean no limit
 		return Execution{}, fmt.Errorf("%w: execution token: max_cost_usd", ErrUnauthenticated)
 	}
 	return e, nil

@@ -28,10 +28,7 @@ func (r *report) hold(id string, cents int, more ...object) object {
 // leaseEnds lets a minute pass and the reaper come.
 func (r *report) leaseEnds(after time.Duration) {
 	r.t.Helper()
-	r.clock.advance(after)
-	for _, p := range r.replica {
-		p.svc.readEpoch(context.Background())
-	}
+	r.later(after)
 	r.must(r.svc.reapTenant(context.Background(), budgetstore.Tenant{ID: r.who, Epoch: 4711}))
 }
 
@@ -160,7 +157,7 @@ func TestFieldReportsHolds(t *testing.T) {
 			r.roomy()
 			first := r.hold("r", 100)
 			r.hold("between", 200)
-			r.clock.advance(3 * time.Second)
+			r.later(3 * time.Second)
 			status, out := r.ask(0, "r", 100)
 			if r.is("again", status, out, 200); fmt.Sprint(out) != fmt.Sprint(first) {
 				r.t.Errorf("%v\n%v", first, out)
@@ -211,7 +208,7 @@ func TestFieldReportsHolds(t *testing.T) {
 			}
 			status, out := r.ask(0, "r3", 1)
 			r.is("full", status, out, 429, "limit", "concurrency")
-			r.clock.advance(6 * time.Second) // not even the reaper is needed
+			r.later(6 * time.Second) // not even the reaper is needed
 			r.hold("r4", 1)
 		},
 		"35 a refusal for concurrency costs no request": func(r *report) {
@@ -233,8 +230,7 @@ func TestFieldReportsHolds(t *testing.T) {
 					r.t.Fatalf("call %d: %v", i, out)
 				}
 				r.missing(func() (int, object) { return r.end("release", id, nil) })
-				r.clock.advance(2 * time.Second)
-				r.svc.readEpoch(context.Background())
+				r.later(2 * time.Second)
 			}
 			r.leaseEnds(5 * time.Second)
 			r.figures("0", "0")

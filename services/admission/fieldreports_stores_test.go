@@ -71,10 +71,7 @@ func TestFieldReportsStores(t *testing.T) {
 				}
 				status, out := r.end("settle", id, object{"meters": object{"output_tokens": 30}})
 				r.is("settle", status, out, 200)
-				r.clock.advance(20 * time.Minute) // nothing is refilled by waiting
-				for _, p := range r.replica {
-					p.svc.readEpoch(r.t.Context())
-				}
+				r.later(20 * time.Minute) // nothing is refilled by waiting
 			}
 			for i := range 2 {
 				status, out := r.ask(0, fmt.Sprint("n", i), 30)
@@ -125,7 +122,7 @@ func TestFieldReportsWindows(t *testing.T) {
 			r.must(err)
 			at := func(month time.Month, day, hour, minute int) {
 				r.clock.us.Store(time.Date(2026, month, day, hour, minute, 1, 0, loc).UnixMicro())
-				r.svc.readEpoch(r.t.Context())
+				r.compareEpoch()
 			}
 			n := 0
 			ask := func(cents, want int, window string) {
@@ -161,7 +158,7 @@ func TestFieldReportsWindows(t *testing.T) {
 				edge := time.Date(2026, 10, 25, 0, 0, 0, 0, loc) // in Budapest a day of 25 hours
 				for j, at := range []time.Time{edge.Add(-time.Microsecond), edge, edge.AddDate(0, 0, 1).Add(-time.Microsecond), edge.AddDate(0, 0, 7).Add(-time.Microsecond), edge.AddDate(0, 0, 7)} {
 					r.clock.us.Store(at.UnixMicro())
-					r.svc.readEpoch(r.t.Context())
+					r.compareEpoch()
 					id := fmt.Sprint("r", j)
 					r.hold(id, 1)
 					h, err := r.svc.fromHold(r.t.Context(), r.who, id)
@@ -177,12 +174,11 @@ func TestFieldReportsWindows(t *testing.T) {
 		"107 opened at 23:59, settled at 00:01": func(r *report) {
 			r.roomy()
 			r.clock.us.Store(time.Date(2026, 11, 30, 23, 59, 0, 0, time.UTC).UnixMicro())
-			r.svc.readEpoch(r.t.Context())
+			r.compareEpoch()
 			root := r.execution(object{"max_cost_usd": "9"})
 			child := r.execution(object{"parent_token": root})
 			r.hold("r", 100, object{"execution_token": child})
-			r.clock.advance(2 * time.Minute)
-			r.svc.readEpoch(r.t.Context())
+			r.later(2 * time.Minute)
 			status, out := r.end("settle", "r", object{"meters": object{"output_tokens": 40}})
 			r.is("settle", status, out, 200)
 			r.figures("0", "0") // December has nothing

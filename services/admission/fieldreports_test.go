@@ -44,7 +44,7 @@ func reports(t *testing.T, replicas int, section map[string]func(*report)) {
 		t.Run(name, func(t *testing.T) {
 			d.clock.advance(90 * time.Second)
 			for _, p := range all {
-				p.svc.readEpoch(t.Context())
+				p.compareEpoch()
 			}
 			number, _, _ := strings.Cut(name, " ")
 			section[name](&report{desk: d, t: t, who: "report-" + number, k: contract(), replica: all})
@@ -70,6 +70,14 @@ func (r *report) ask(replica int, id string, cents int, more ...object) (int, ob
 		}
 	}
 	return r.replica[replica%len(r.replica)].call(r.world, r.who, "POST", "/v1/reservations", body)
+}
+
+// later lets time pass for all replicas.
+func (r *report) later(by time.Duration) {
+	r.clock.advance(by)
+	for _, p := range r.replica {
+		p.compareEpoch()
+	}
 }
 
 func (r *report) end(what, id string, body object) (int, object) {
