@@ -17,8 +17,8 @@ type ban struct {
 // bans is the table of calls that have a better replacement here.
 func bans() []ban {
 	// pkg/instance is the inside of `weir up`: a tool's edge, never linked by a service.
-	edge := []string{"pkg/cmd", "pkg/instance", "pkg/embedded", "pkg/testkit", "loadtest"}
-	tool := []string{"pkg/cmd", "loadtest"}
+	edge := []string{"pkg/cmd", "pkg/instance", "pkg/embedded", "pkg/testkit", "loadtest", "docs/examples"}
+	tool := []string{"pkg/cmd", "loadtest", "docs/examples"}
 	clock := "time enters at the edge: take a time.Time value, or func() time.Time from main"
 	return []ban{
 		{"time", "Now", edge, true, clock},
