@@ -141,7 +141,14 @@ func mark(m protoreflect.Message, shown map[protoreflect.FullName]bool) {
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		shown[field.FullName()] = true
 		switch {
-		case field.IsMap(), field.Message() == nil:
+		case field.IsMap():
+			value.Map().Range(func(_ protoreflect.MapKey, one protoreflect.Value) bool {
+				if field.MapValue().Message() != nil {
+					mark(one.Message(), shown)
+				}
+				return true
+			})
+		case field.Message() == nil:
 		case field.IsList():
 			for i := range value.List().Len() {
 				mark(value.List().Get(i).Message(), shown)
