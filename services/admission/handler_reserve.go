@@ -143,7 +143,7 @@ func (s *Service) quote(c caller, req reserveRequest, x identity.Execution, now 
 	if q.normal, err = reservedFor(c.contract, costing.Total, e); err != nil {
 		return quotes{}, invalid("estimate", err.Error())
 	}
-	q.asked.Saving, q.saving = s.saving(c, req, v, asked, now)
+	q.asked.Saving, q.saving = s.saving(c, req, v, e.MaxOutputTokens, asked, now)
 	return q, nil
 }
 

@@ -103,6 +103,9 @@ func lacking(known admit.Kills, mirrored []admit.Kill) []admit.Kill {
 // before every limit and every outage: those may be retried, this must not be (design.md 4.6).
 func (s *Service) killed(tenant, provider, model string) *Problem {
 	set := s.kills.known.Set()
+	if set.Empty() {
+		return nil
+	}
 	providers, models := s.names(provider, model)
 	k, stops := set.Stops(tenant, providers, models)
 	if !stops {

@@ -57,9 +57,9 @@ const (
 	unusableDearer   = "dearer"
 )
 
-// saving quotes the cheaper model that the plan names for the one asked for: nil where it names none, or where that
-// model cannot stand in for this call.
-func (s *Service) saving(c caller, req reserveRequest, normal pricing.Version, asked call, now time.Time) (*quoted, *admit.Estimate) {
+// saving quotes the cheaper model that the plan names for the one asked for, which would write so much output: nil where it
+// names none, or where that model cannot stand in for this call.
+func (s *Service) saving(c caller, req reserveRequest, normal pricing.Version, output int64, asked call, now time.Time) (*quoted, *admit.Estimate) {
 	model, named := c.contract.Actions.SavingModel(tenant.Model{Provider: req.Provider, Name: req.Model},
 		tenant.Model{Provider: req.Provider, Name: normal.Model}, tenant.Model{Provider: normal.Provider, Name: normal.Model})
 	if !named {
@@ -92,8 +92,8 @@ func (s *Service) saving(c caller, req reserveRequest, normal pricing.Version, a
 		return unusable(unusableDearer)
 	}
 	q := &quoted{Model: model, PriceVersion: v.ID, EstimateUSD: costing.Total}
-	if m := meters(e); !sameMeters(m, asked.Meters) {
-		q.Meters = m
+	if e.MaxOutputTokens != output { // all else is what the request says
+		q.Meters = meters(e)
 	}
 	return q, &reserved
 }
@@ -102,18 +102,6 @@ func (s *Service) saving(c caller, req reserveRequest, normal pricing.Version, a
 func fits(v pricing.Version, e pricing.Estimate) bool {
 	in, _ := tokens(e)
 	return (v.MaxOutputTokens == 0 || e.MaxOutputTokens <= v.MaxOutputTokens) && (v.MaxInputTokens == 0 || in <= v.MaxInputTokens)
-}
-
-func sameMeters(a, b map[string]money.Decimal) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for m, q := range a {
-		if other, ok := b[m]; !ok || q.Cmp(other) != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // reservedFor is what a priced estimate holds.

@@ -103,10 +103,13 @@ func (s Kills) List() []Kill {
 	return slices.SortedFunc(maps.Values(s.by), func(a, b Kill) int { return strings.Compare(string(a.Scope), string(b.Scope)) })
 }
 
+// Empty reports whether nothing was ever switched, so that nothing needs to be looked up.
+func (s Kills) Empty() bool { return len(s.by) == 0 }
+
 // Stops returns the widest kill that stops a call of tenant to provider with any of the models; the empty ones are not
 // asked for. It costs a few look-ups, whatever the size of the set.
 func (s Kills) Stops(tenant string, providers, models []string) (Kill, bool) {
-	if len(s.by) == 0 {
+	if s.Empty() {
 		return Kill{}, false
 	}
 	scopes := append(make([]KillScope, 0, 8), KillAll, KillTenant(tenant))

@@ -22,7 +22,7 @@ func EstimateCost(v Version, e Estimate, o Options) (Costing, error) {
 		return Costing{}, usage.ErrNegative
 	}
 	plain, err := Cost(v, e.usage(usage.Output), o)
-	if err != nil || e.MaxOutputTokens == 0 {
+	if err != nil || e.MaxOutputTokens == 0 || !v.ratesReasoning() {
 		return plain, err
 	}
 	thinking, err := Cost(v, e.usage(usage.Reasoning), o)
@@ -30,6 +30,16 @@ func EstimateCost(v Version, e Estimate, o Options) (Costing, error) {
 		return thinking, nil
 	}
 	return plain, nil
+}
+
+// ratesReasoning reports whether reasoning has a rate of its own; without one it costs what text does.
+func (v *Version) ratesReasoning() bool {
+	for i := range v.Rates {
+		if v.Rates[i].Meter == usage.Reasoning {
+			return true
+		}
+	}
+	return false
 }
 
 func (e Estimate) usage(output usage.Meter) usage.Usage {
