@@ -62,6 +62,23 @@ func (o *Object) Bool(name string, value bool) {
 // Null is a member that is null.
 func (o *Object) Null(name string) { o.Raw(name, []byte("null")) }
 
+// Strings is a member that is a list of strings; nil is null.
+func (o *Object) Strings(name string, list []string) {
+	if list == nil {
+		o.Null(name)
+		return
+	}
+	o.name(name)
+	o.buf = append(o.buf, '[')
+	for i, s := range list {
+		if i > 0 {
+			o.buf = append(o.buf, ',')
+		}
+		o.buf = AppendString(o.buf, s)
+	}
+	o.buf = append(o.buf, ']')
+}
+
 // Raw is a member whose value is JSON already, compact.
 func (o *Object) Raw(name string, value []byte) {
 	o.name(name)

@@ -19,6 +19,7 @@ const ContentType = "application/cloudevents+json"
 // its members sorted. The same event always gives the same bytes.
 func Encode(ev Event) []byte {
 	var w writer
+	w.buf.Grow(1024) // about what a settle is
 	w.open()
 	w.text("specversion", "1.0")
 	w.text("id", ev.ID)
@@ -70,10 +71,26 @@ func (w *writer) name(name string) {
 }
 
 func (w *writer) string(s string) {
+	if plainText(s) {
+		w.buf.WriteByte('"')
+		w.buf.WriteString(s)
+		w.buf.WriteByte('"')
+		return
+	}
 	enc := json.NewEncoder(&w.buf)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(s)               // a string always encodes; invalid UTF-8 is replaced
 	w.buf.Truncate(w.buf.Len() - 1) // the encoder's newline
+}
+
+// plainText reports whether a string is written as it is.
+func plainText(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *writer) text(name, s string) {
@@ -180,6 +197,14 @@ func (w *writer) reservation(r Reservation) {
 // names the last; numbers keep their text. What is not JSON is written as a string, so that Encode has no error: Decode
 // then refuses it.
 func Canonical(raw json.RawMessage) []byte {
+	if out, ok := plainCanonical(raw); ok {
+		return out
+	}
+	return readCanonical(raw)
+}
+
+// readCanonical is Canonical for what is not plain.
+func readCanonical(raw []byte) []byte {
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()

@@ -15,6 +15,14 @@ type object map[string]json.RawMessage
 
 // members reads raw, which must be exactly one JSON object without repeated names.
 func members(raw []byte, what string) (object, *Error) {
+	if out, ok := plainMembers(raw); ok {
+		return out, nil
+	}
+	return readMembers(raw, what)
+}
+
+// readMembers is members for what is not plain, or not right.
+func readMembers(raw []byte, what string) (object, *Error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
@@ -57,6 +65,10 @@ func (o object) text(name string, limit int) (string, *Error) {
 		return "", nil
 	}
 	var s string
+	if raw := o[name]; plainString(raw, 0) == len(raw) {
+		s = string(raw[1 : len(raw)-1])
+		return s, checkText(name, s, limit)
+	}
 	if o[name][0] != '"' || json.Unmarshal(o[name], &s) != nil {
 		return "", malformed(name + " is not a string")
 	}

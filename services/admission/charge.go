@@ -1,9 +1,11 @@
 package admission
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -227,17 +229,42 @@ func (c *charge) passOn(req settleRequest, u usage.Usage, provider string) {
 	}
 }
 
+// isContent names the members of providers' responses that carry text.
+func isContent(member string) bool {
+	switch member {
+	case "choices", "candidates", "content", "contents", "output", "output_text", "message", "messages", "input", "prompt", "instructions", "text",
+		"data", "stream", "results", "embeddings", "citations", "search_results", "delta", "error", "metadata", "tools":
+		return true
+	default:
+		return false
+	}
+}
+
+// mayHaveContent reports whether one of them can be in raw: it is written in it, or could be by an escape.
+func mayHaveContent(raw []byte) bool {
+	for rest := raw; ; {
+		at := bytes.IndexByte(rest, '"')
+		if at < 0 {
+			return bytes.IndexByte(raw, '\\') >= 0
+		}
+		rest = rest[at+1:]
+		if end := bytes.IndexByte(rest, '"'); end >= 0 && isContent(string(rest[:end])) {
+			return true
+		}
+	}
+}
+
 // withoutContent drops the members of a provider's response that carry text. A bare usage object has none of them.
 func withoutContent(raw json.RawMessage) json.RawMessage {
+	if !mayHaveContent(raw) {
+		return raw
+	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal(raw, &members) != nil {
 		return raw
 	}
 	before := len(members)
-	for _, name := range []string{"choices", "candidates", "content", "contents", "output", "output_text", "message", "messages", "input", "prompt",
-		"instructions", "text", "data", "stream", "results", "embeddings", "citations", "search_results", "delta", "error", "metadata", "tools"} {
-		delete(members, name)
-	}
+	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return isContent(name) })
 	if len(members) == before {
 		return raw
 	}

@@ -52,6 +52,10 @@ type call struct {
 
 func decodeCall(b []byte) (call, error) {
 	var c call
+	if decodeQuickly(string(b), &c) {
+		return c, nil
+	}
+	c = call{}
 	if err := json.Unmarshal(b, &c); err != nil {
 		return call{}, fmt.Errorf("admission: what a hold keeps does not decode: %w", err)
 	}

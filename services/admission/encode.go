@@ -101,11 +101,32 @@ func (a reserveAnswer) appendJSON(b []byte) []byte {
 func (x executionPosition) members(o *jsonwrite.Object) {
 	o.String("root_execution_id", x.RootExecutionID)
 	o.Quoted("spent_usd", x.SpentUSD)
-	if x.RemainingUSD == nil {
-		o.Null("remaining_usd")
-	} else {
-		o.Quoted("remaining_usd", *x.RemainingUSD)
-	}
+	optionalUSD(o, "remaining_usd", x.RemainingUSD)
 	o.Int("depth", x.Depth)
 	o.Int("calls", x.Calls)
+}
+
+func (a settleAnswer) appendJSON(b []byte) []byte {
+	o := jsonwrite.New(b)
+	o.String("reservation_id", a.ReservationID)
+	o.String("state", a.State)
+	o.String("status", a.Status)
+	optionalUSD(&o, "cost_usd", a.CostUSD)
+	optionalUSD(&o, "billed_usd", a.BilledUSD)
+	o.Quoted("reserved_usd", a.ReservedUSD)
+	o.Quoted("overage_usd", a.OverageUSD)
+	o.Bool("estimated", a.Estimated)
+	o.Bool("late", a.Late)
+	o.Strings("flags", a.Flags)
+	o.String("event_id", a.EventID)
+	return o.End()
+}
+
+// optionalUSD is an amount, or null.
+func optionalUSD(o *jsonwrite.Object, name string, a *money.USD) {
+	if a == nil {
+		o.Null(name)
+		return
+	}
+	o.Quoted(name, *a)
 }

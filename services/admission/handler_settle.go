@@ -3,7 +3,6 @@ package admission
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -278,12 +277,12 @@ func (s subject) row(outcome pgstore.Outcome) pgstore.Row {
 }
 
 func (e ending) answer(eventID string, late bool) []byte {
-	body, _ := json.Marshal(settleAnswer{ // strings and decimals always encode
+	body := settleAnswer{
 		ReservationID: e.subj.id, State: string(pgstore.Settled), Status: e.charge.status, CostUSD: e.charge.raw,
 		BilledUSD: e.charge.billed, ReservedUSD: e.subj.held.Nanos.USD(), OverageUSD: e.charge.overage, Estimated: e.charge.estimated, Late: late,
 		Flags: append([]string{}, e.charge.flags...), EventID: eventID,
-	})
-	return append(body, '\n')
+	}
+	return append(body.appendJSON(make([]byte, 0, 512)), '\n')
 }
 
 // readable decodes an event as the attributor will, before it is committed: what it cannot read must not be answered 200.

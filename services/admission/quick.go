@@ -2,13 +2,20 @@ package admission
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
+
+	"github.com/weir-project/weir/pkg/domain/ladder"
+	"github.com/weir-project/weir/pkg/domain/money"
 )
 
 // Requests as nearly all clients send them are read in one pass: an object whose members are known, each once, and
 // strings without escapes, whole numbers, objects of whole numbers, or one provider's object. Everything else, and
 // everything that is wrong, is left to encoding/json, which alone says what is an error: a quick reading is one that it
 // agrees with (a fuzz test holds them against each other).
+
+// maxPlainMembers bounds the members of an object that is read quickly.
+const maxPlainMembers = 24
 
 // quick is a request that may be read quickly.
 type quick interface {
@@ -74,6 +81,61 @@ func (r *settleRequest) quickly(name string, s *scanner) bool {
 	}
 }
 
+// quickly reads what a hold keeps, which is ours, but may be from another version.
+func (c *call) quickly(name string, s *scanner) bool {
+	switch name {
+	case "provider":
+		return s.string(&c.Provider)
+	case "model":
+		return s.string(&c.Model)
+	case "price_version":
+		return s.string(&c.PriceVersion)
+	case "estimate_usd":
+		var text string
+		var err error
+		ok := s.string(&text)
+		c.EstimateUSD, err = money.ParseUSD(text)
+		return ok && err == nil
+	case "meters":
+		c.Meters = make(map[string]money.Decimal, 4)
+		return s.object(func(name string) bool {
+			_, n, ok := s.digits()
+			c.Meters[name] = money.NewDecimal(n)
+			return ok
+		})
+	case "effect":
+		return s.string(&c.Effect)
+	case "root":
+		return s.string(&c.Root)
+	case "parent_agent":
+		return s.string(&c.ParentAgent)
+	case "agent":
+		return s.string(&c.Agent)
+	case "cost_center":
+		return s.string(&c.CostCenter)
+	case "depth":
+		var n int64
+		ok := s.int(&n)
+		c.Depth = int(n)
+		return ok
+	case "api_key":
+		return s.string(&c.APIKey)
+	case "scopes":
+		return s.string(&c.Scopes)
+	case "asked":
+		return s.string(&c.Asked)
+	case "plan":
+		return s.int(&c.Plan)
+	case "lang":
+		var text string
+		ok := s.string(&text)
+		c.Language = ladder.Language(text)
+		return ok
+	default:
+		return false
+	}
+}
+
 // scanner reads plain JSON from text. Its methods report whether it was plain; at is of no use after a no.
 type scanner struct {
 	text string
@@ -106,7 +168,7 @@ func (s *scanner) object(read func(name string) bool) bool {
 	if !s.skip('{') {
 		return false
 	}
-	var seen [maxEstimateMeters]string
+	var seen [maxPlainMembers]string
 	for n := 0; n < len(seen); n++ {
 		if !s.string(&seen[n]) || !s.skip(':') || !read(seen[n]) {
 			return false
@@ -144,16 +206,16 @@ func (s *scanner) string(into *string) bool {
 	return false
 }
 
-// digits reads a whole number that is not negative, of at most 18 digits.
+// digits reads a whole number that is not negative.
 func (s *scanner) digits() (text string, n int64, ok bool) {
 	s.space()
 	from := s.at
 	for s.at < len(s.text) && s.text[s.at] >= '0' && s.text[s.at] <= '9' {
-		n = 10*n + int64(s.text[s.at]-'0')
 		s.at++
 	}
 	text = s.text[from:s.at]
-	if text == "" || len(text) > 18 || len(text) > 1 && text[0] == '0' || s.at < len(s.text) && strings.IndexByte(".eE", s.text[s.at]) >= 0 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || len(text) > 1 && text[0] == '0' || s.at < len(s.text) && strings.IndexByte(".eE", s.text[s.at]) >= 0 {
 		return "", 0, false
 	}
 	return text, n, true
