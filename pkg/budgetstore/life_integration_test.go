@@ -269,6 +269,34 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// Entries of one execution in one call of the journal add up, whatever each of them is.
+func TestJournalOfOneExecution(t *testing.T) {
+	w := newWorld(t)
+	call := func() Ref {
+		r := w.request(10)
+		r.Execution.Root = "x"
+		return w.admit(r)
+	}
+	first, second, third := call(), call(), call()
+	entry := func(offset int64, kind JournalKind, ref Ref, nano money.Nano) JournalEntry {
+		return JournalEntry{Offset: offset, Kind: kind, ReservationID: ref.ID, ReservedAt: ref.ReservedAt, Day: 20260630, Month: 202606, Root: "x", Actual: admit.Estimate{Nanos: nano}}
+	}
+	unknown := Ref{ID: "unknown", ReservedAt: w.clock.now()}
+	for _, c := range []struct {
+		entries   []JournalEntry
+		own, held money.Nano
+	}{
+		{[]JournalEntry{entry(0, Direct, first, 3), entry(1, Journal, unknown, 100), entry(2, External, second, 5)}, 3 + 100 + 10, 10},
+		{[]JournalEntry{entry(3, Journal, third, 1), entry(4, Journal, unknown, 1000)}, 1104, 0},
+	} {
+		_, err := w.store.ApplyJournal(t.Context(), w.tenant, c.entries)
+		w.must(err)
+		if x, err := w.store.Execution(t.Context(), w.tenant, "x"); err != nil || x.Own != c.own || x.Held != c.held || x.Calls != 3 {
+			t.Errorf("%+v, %v, want own %d, held %d", x, err, c.own, c.held)
+		}
+	}
+}
+
 // Holds that nobody reaps are bounded: at the bound the tenant is refused, and let in again when they are gone.
 func TestUnreapedBound(t *testing.T) {
 	w := newWorld(t)

@@ -5,10 +5,12 @@
 -- limit. In Lua: own, held, calls, known, revoked, closed, external, 3 limits, version, last used, in o.
 -- Keys derive from the state key's name, so they share its hash tag and slot.
 
--- Reads an execution, and whether it is in the state's hash; nil if it is not known.
-local function execution(prefix, root)
-  local X, hot = call('HGET', prefix .. 's', '{x' .. root), true
-  if not X then X, hot = call('GET', prefix .. 'x:' .. root), false end
+-- Reads an execution, and whether it is in the state's hash; nil if it is not known. t is the state, if that may have the
+-- field already.
+local function execution(prefix, root, t)
+  local X, hot = t and t.fields['{x' .. root], true
+  if not X then X = call('HGET', prefix .. 's', '{x' .. root) end
+  if not X or X == '' then X, hot = call('GET', prefix .. 'x:' .. root), false end
   if not X then return nil end
   local own, held, calls, flags, external, cost, depth, most, version, used = unpack_('<dddBdddddd', X)
   return { own, held, calls, flags % 2, floor(flags / 2) % 2, floor(flags / 4) % 2, external, cost, depth, most, version, used,
@@ -17,10 +19,14 @@ end
 
 local function unknown() return { 0, 0, 0, 0, 0, 0, 0, MAX, MAX, MAX, 0, 0, 0 } end
 
+local function bytesOf(x)
+  return pack('<dddBdddddd', x[1], x[2], x[3], x[4] + 2 * x[5] + 4 * x[6] + 8 * x[13], unpack(x, 7, 12))
+end
+
 -- Writes it back where it was found, or as a new one. An execution that holds nothing any more leaves the hash; its key
 -- may have expired meanwhile, then it is gone.
 local function keep(prefix, root, x, hot, ttl)
-  local key, bytes = prefix .. 'x:' .. root, pack('<dddBdddddd', x[1], x[2], x[3], x[4] + 2 * x[5] + 4 * x[6] + 8 * x[13], unpack(x, 7, 12))
+  local key, bytes = prefix .. 'x:' .. root, bytesOf(x)
   if hot and x[2] > 0 then
     call('HSET', prefix .. 's', '{x' .. root, bytes)
   elseif ttl then
@@ -38,11 +44,13 @@ local function shut(prefix, root, x)
 end
 
 -- Adds to own and held of an execution, if it is known.
-local function spend(prefix, root, nano, held, now)
+local function spend(prefix, root, nano, held, now, t)
   if root == '' then return end
-  local x, hot = execution(prefix, root)
+  local x, hot = execution(prefix, root, t)
   if not x then return end
   x[1], x[2] = bounded(x[1] + nano), x[2] + held
   if now > x[12] then x[12] = now end
+  if t and hot and x[2] > 0 then return put(t, '{x' .. root, bytesOf(x)) end
+  if t then t.fields['{x' .. root], t.changed['{x' .. root] = nil, nil end
   keep(prefix, root, x, hot)
 end

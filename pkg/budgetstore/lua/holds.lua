@@ -21,10 +21,9 @@ local function scopesOf(kept)
   return names
 end
 
--- Reads the hold of an id, open or expiring; nil if there is none.
-local function find(t, prefix, id)
-  local f = call('HMGET', prefix .. 's', id, '{h' .. id)
-  local kept, head, open = f[1], f[2], true
+-- The hold of an id, of which the two fields were read, or an expiring one; nil if there is none.
+local function found(t, prefix, id, kept, head)
+  local open = true
   if not kept then
     local both = t[23] > 0 and call('HGET', prefix .. 'e', id)
     if not both then return nil end
@@ -37,17 +36,23 @@ local function find(t, prefix, id)
   return h
 end
 
+-- Reads the hold of an id.
+local function find(t, prefix, id)
+  return found(t, prefix, id, unpack(call('HMGET', prefix .. 's', id, '{h' .. id)))
+end
+
 -- Ends a hold: what it holds becomes the actual, in the windows where it was reserved. Its request and its call stay
 -- counted. The id is remembered for a while, the last 64 of a tenant.
 local function finish(t, prefix, id, h, nano, tin, tout, hash, until_, now)
   local second = floor(h.at / 1000000)
+  if h.root ~= '' and not t.fields['{x' .. h.root] then fetch(t, { '{x' .. h.root, not t.fields['{r'] and '{r' or nil }) end
   local function replace(u)
     own(u, h.day, nano - h.nano, -h.nano)
     charge(u, second, 0, tin - h.tin, tout - h.tout, nano - h.nano)
   end
   replace(t)
   eachScope(prefix, t[1], scopesOf(h.kept), replace)
-  spend(prefix, h.root, nano - h.nano, -h.nano, now)
+  spend(prefix, h.root, nano - h.nano, -h.nano, now, t)
   if h.open then
     t[21] = t[21] - 1
     call('HDEL', prefix .. 's', id, '{h' .. id)

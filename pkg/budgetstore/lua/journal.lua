@@ -28,10 +28,10 @@ local function journal(day, at, nano, tin, tout, root, scopes)
     saveScope(u, now)
     p = p + 1 + size
   end
-  if root ~= '' and not execution(prefix, root) then
+  if root ~= '' and not execution(prefix, root, t) then
     keep(prefix, root, unknown(), false, ARGV[3])
   end
-  spend(prefix, root, nano, 0, 0)
+  spend(prefix, root, nano, 0, 0, t)
 end
 
 for i = 5, #ARGV, 4 do

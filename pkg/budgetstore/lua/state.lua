@@ -69,6 +69,11 @@ local function get(t, field)
   return t.fields[field]
 end
 
+-- Reads several fields at once, for get to find.
+local function fetch(t, list)
+  for i, bytes in ipairs(call('HMGET', t.key, unpack(list))) do t.fields[list[i]] = bytes or '' end
+end
+
 local function put(t, field, bytes) t.fields[field], t.changed[field] = bytes, true end
 
 -- Writes field "{" and whatever was put. HSET takes them all at once.
