@@ -258,6 +258,31 @@ func budgetFor(r *replica, agent string) object {
 	return b
 }
 
+// Goal: reservations of one batch are decided one after the other in their sub-scopes, too.
+func TestScopesInABatch(t *testing.T) {
+	w := newWorld(t, one(withScopes(t, contract(), "agent * 0 100 0", "cost_center research 0 150 0")))
+	r := w.start()
+	item := func(id string, cents int, agent string) object {
+		return object{"reservation_id": id, "provider": "openai", "model": "flat", "agent_id": agent, "cost_center": "research",
+			"estimate": object{"input_tokens": 0, "max_output_tokens": cents}}
+	}
+	status, out, _ := r.do("POST", "/v1/reservations:batch", w.keys["acme"], object{"reservations": []object{
+		item("r1", 70, "a"), item("r2", 40, "a"), item("r3", 70, "b"), item("r4", 20, "c"), item("r5", 10, "c"), item("r1", 70, "a")}})
+	w.want("batch", status, out, 200)
+	var got []string
+	for _, one := range out["results"].([]any) {
+		result := one.(object)
+		refused, _ := result["problem"].(object)
+		got = append(got, fmt.Sprint(result["status"], " ", scopeText(refused)))
+	}
+	if text := strings.Join(got, ", "); text != "201 <nil> <nil>, 429 agent a, 201 <nil> <nil>, 429 cost_center research, 201 <nil> <nil>, 200 <nil> <nil>" {
+		t.Errorf("%s", text)
+	}
+	if used := scopeOf(r.budget("acme"), "cost_center", "research", "day", "used_usd"); used != "1.5" {
+		t.Errorf("research %s", used)
+	}
+}
+
 // Goal: the whole way, with relay, attributor and aggregator: an agent's usage from Kafka refuses its next reservation, an
 // actual above its estimate counts, a late figure takes the UNSETTLED one back, and own in Redis is the aggregator's.
 func TestScopesEndToEnd(t *testing.T) {
