@@ -107,8 +107,8 @@ func (a *app) auditSources(ctx context.Context) (audit.Sources, func(), error) {
 }
 
 func printReport(out io.Writer, r audit.Report) error {
-	fmt.Fprintf(out, "read: %d usage events (%d of them duplicates), %d journal entries, %d dead letters, %d ledger rows, %d windows, %d tenants, %d sub-scopes, %d executions\n",
-		r.Events, r.Duplicates, r.Entries, r.DeadLetters, r.LedgerRows, r.Windows, r.Tenants, r.Scopes, r.Executions)
+	fmt.Fprintf(out, "read: %d usage events (%d of them duplicates), %d journal entries, %d epoch markers, %d dead letters, %d ledger rows, %d windows, %d tenants, %d sub-scopes, %d executions\n",
+		r.Events, r.Duplicates, r.Entries, r.Markers, r.DeadLetters, r.LedgerRows, r.Windows, r.Tenants, r.Scopes, r.Executions)
 	fmt.Fprintf(out, "journal: raw $%s, billed $%s\n", r.RawCostUSD, r.BilledUSD)
 	for _, d := range r.Differences {
 		fmt.Fprintln(out, d)
