@@ -137,11 +137,12 @@ func (s *Store) reserveAll(ctx context.Context, requests []Request, groups [][]i
 
 // batchArgs are what batch.lua's header lists.
 func (s *Store) batchArgs(requests []Request, group []int) []any {
-	args := make([]any, 1, 1+6*len(group))
+	const each = 5
+	args := make([]any, 1, 1+each*len(group))
 	args[0] = s.at()
 	for _, i := range group {
 		_, own := s.reserveCall(requests[i])
-		args = append(append(args, own[:5]...), requests[i].scopes())
+		args = append(append(args, own[:each-1]...), requests[i].scopes())
 	}
 	return args
 }

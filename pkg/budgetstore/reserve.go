@@ -61,7 +61,7 @@ func (s *Store) reserveCall(r Request) (keys []string, args []any) {
 	if r.Execution.Root != "" {
 		execution = "{x" + r.Execution.Root
 	}
-	args = []any{r.packed(s.opts.ExecutionTTL), r.ID, r.kept(), "{h" + r.ID, execution}
+	args = []any{r.packed(s.opts.ExecutionTTL), r.ID, r.kept(), execution}
 	if len(r.Scopes) > 0 {
 		return keys, append(args, s.at(), r.scopes())
 	}

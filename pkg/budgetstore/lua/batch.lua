@@ -1,5 +1,5 @@
 -- batch: decides on several reservations of one tenant, one after the other, each as reserve would. KEYS s. ARGV test clock,
--- then for each: packed request, id, what its hold keeps, "{h" and the id, the execution's field, sub-scopes ('' without).
+-- then for each: packed request, id, what its hold keeps, the execution's field, sub-scopes ('' without).
 -- Reply: those of reserve.
 -- What reading the clock and the state costs is shared. Each writes for itself, all at once, so that a call which fails in
 -- the middle leaves whole reservations behind.
@@ -14,9 +14,9 @@ local function decide(KEYS, ARGV)
 end
 
 local replies = {}
-for i = 2, #ARGV, 6 do
-  local scopes = ARGV[i + 5]
-  local reply = decide(KEYS, { ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], now, scopes ~= '' and scopes or nil })
+for i = 2, #ARGV, 5 do
+  local scopes = ARGV[i + 4]
+  local reply = decide(KEYS, { ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], now, scopes ~= '' and scopes or nil })
   known.S = #reply == 185 and reply or nil
   replies[#replies + 1] = reply
 end

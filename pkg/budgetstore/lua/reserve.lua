@@ -1,14 +1,15 @@
 -- reserve: decides on one reservation. KEYS s. ARGV packed request, id, what the hold keeps of the request (see
--- holds.lua), "{h" and the id, the execution's field ("{x" and its root, or "{" without one); only where they are needed
+-- holds.lua), the execution's field ("{x" and its root, or "{" without one); only where they are needed
 -- test clock ('' in production) and sub-scopes (see scoped.lua). Reply: field "{" as the call left it, or a verdict byte and
 -- its figures (see reserve.go).
 --
 -- The usual call is TIME, one read and one write. What it costs is calls of Redis (about as much as all else together),
--- then bytes of Lua strings, because Redis' Lua hashes each byte of every string it makes, and closures. So nothing is
--- concatenated, one packed string is at once state, hold and reply, and what only some calls need is made, read or
+-- then bytes of Lua strings, because Redis' Lua hashes each byte of every string it makes, and closures. So nothing long
+-- is concatenated, one packed string is at once state, hold and reply, and what only some calls need is made, read or
 -- unpacked where they need it. A line "--#name" stands for the file of that name.
 local call, unpack_, pack = redis.call, struct.unpack, struct.pack
-local key, arg, id, hfield, xfield, at, scoped = KEYS[1], ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local key, arg, id, xfield, at, scoped = KEYS[1], ARGV[1], ARGV[2], ARGV[4], ARGV[5], ARGV[6]
+local hfield = '{h' .. id
 local epoch, caller, turns, lease, nano, tin, tout, lq, li, lo, lc, nc, dc, mc, s1, depth, label, mlabel, lx, hash =
   unpack_('<ddddddddddddddddI4I4I4c2', arg)
 --#read

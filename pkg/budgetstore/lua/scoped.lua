@@ -1,4 +1,4 @@
--- Part of reserve: the sub-scopes that a call counts in. ARGV[7], for each: doubles of the ceilings of minute, day and month; a
+-- Part of reserve: the sub-scopes that a call counts in. ARGV[6], for each: doubles of the ceilings of minute, day and month; a
 -- byte, 1 if they are those of "*"; length byte, name.
 local prefix, second, states, p, blob, asked_ = string.sub(key, 1, -2), (now - us) / 1000000, {}, 1, '', 0
 while p < #scoped do
