@@ -136,9 +136,9 @@ func TestBatchComesAgainBehindItsMarker(t *testing.T) {
 // Goal: when the output was lost after its marker was committed, a restore makes the base again, as of the marker and not as
 // of now, and a partition that ends with markers is not folded again for nothing.
 func TestRestoreMakesALostBaseAgain(t *testing.T) {
-	m, partition, records := lossWorld(t)
+	m, partition, _ := lossWorld(t)
 	mark(t, m, partition, 3, ledger.Barrier, start) // again: a dead owner of the journal's
-	records = m.records[topics.LedgerEntries.Name()][partition]
+	records := m.records[topics.LedgerEntries.Name()][partition]
 	first := newProcess(t, m)
 	if err := errors.Join(first.assign(t, claimOf(partition, 1), -1), first.handle(t.Context(), claimOf(partition, 1), records)); err != nil {
 		t.Fatal(err)
