@@ -49,6 +49,7 @@ func (w *world) neverAsked(tenant string) {
 const waysTenants = `
 tenants:
   - {id: python, limits: {concurrency: 1}, ceilings: {minute_usd: 0.1, day_usd: 0.1, month_usd: 0.05}}
+  - {id: go, limits: {concurrency: 1}, ceilings: {minute_usd: 0.1, day_usd: 0.1, month_usd: 0.05}}
   - {id: typescript, limits: {concurrency: 1}, ceilings: {minute_usd: 0.1, day_usd: 0.1, month_usd: 0.05}}
   - {id: producer, limits: {concurrency: 1}, ceilings: {minute_usd: 1, day_usd: 5, month_usd: 50}, markup_percent: 10}
   - {id: k6-a, limits: {concurrency: 50}, ceilings: {minute_usd: 10, day_usd: 50, month_usd: 500}}
@@ -58,11 +59,16 @@ tenants:
 // The ways in, each as the documentation shows it.
 func TestWaysIn(t *testing.T) {
 	w := start(t)
-	w.tenants(waysTenants, "python", "typescript", "k6-a", "k6-b")
+	w.tenants(waysTenants, "python", "go", "typescript", "k6-a", "k6-b")
 	t.Run("python", func(t *testing.T) {
 		w := w.on(t)
 		out := run(t, 0, filepath.Join(root, "docs/examples/python"), w.as("python"), "python3", "reserve_settle.py")
 		w.mustShowAllEndings("python", "example-python", out)
+	})
+	t.Run("go over gRPC", func(t *testing.T) {
+		w := w.on(t)
+		out := run(t, 0, root, w.as("go"), "go", "run", "docs/examples/go/reserve_settle.go")
+		w.mustShowAllEndings("go", "example-go", out)
 	})
 	t.Run("typescript", func(t *testing.T) {
 		w := w.on(t)
