@@ -108,6 +108,9 @@ func budgetOf(c caller, b budgetstore.Budget, calendar admit.Calendar) budgetAns
 	month := windowOf(k.Ceilings.Month, b.Month, cut(b.Month, k.Ceilings.Month))
 	minute.HeldUSD = nil
 	day.Soft, day.ResetsAt, month.ResetsAt = k.SoftDay, clock(calendar.Windows.DayEnds), clock(calendar.Windows.MonthEnds)
+	if k.Month == tenant.MonthRolling30 {
+		month.ResetsAt = day.ResetsAt // the oldest day leaves
+	}
 	rung := max(minute.Rung, day.Rung, month.Rung)
 	percent := ladder.Percent(b.Day.Used(), k.Ceilings.Day)
 	text := told(k, c.language, rung, percent, len(k.Actions.SavingModels) > 0)
