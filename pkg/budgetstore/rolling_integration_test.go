@@ -30,7 +30,11 @@ func TestLast30Days(t *testing.T) {
 	if refusal = w.refused(w.request(11), admit.TenantQuotaExceeded, admit.LimitMonth); refusal.Window != 20260630 || !refusal.ResetsAt(time.UTC).Equal(time.Date(2026, 7, 31, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v resets at %s", refusal, refusal.ResetsAt(time.UTC))
 	}
-	_, err := w.store.Settle(t.Context(), ref, admit.Estimate{Nanos: 20})
+	stop, err := w.store.Extend(t.Context(), ExtendRequest{Ref: ref, Lease: time.Hour, AtLeast: admit.Estimate{Nanos: 51}, Limits: w.limits, Calendar: w.calendar()})
+	if err != nil || !stop.Stop || stop.Refusal.Limit != admit.LimitMonth || stop.Refusal.Window != 20260630 || stop.Refusal.Asked != 11 {
+		t.Errorf("growth: %+v, %v", stop, err)
+	}
+	_, err = w.store.Settle(t.Context(), ref, admit.Estimate{Nanos: 20})
 	w.must(err)
 	_, err = w.store.ApplyExternal(t.Context(), w.tenant, []ExternalTotal{{Scope: DayScope, Window: 20260615, Version: 9, Nanos: 25}, {Scope: MonthScope, Window: 202606, Version: 9, Nanos: 25}})
 	w.must(err)
