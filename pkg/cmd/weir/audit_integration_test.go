@@ -122,6 +122,7 @@ func (s *stage) questions() {
 	}{
 		{"bill --tenant acme --json", 0, []string{`"raw_cost_usd": "0.0302"`, `"billed_cost_usd": "0.033975"`, `"calls": 4`, `"unpriced": 0`, `"lag": 0`, `"as_of": "20`}},
 		{"bill --tenant acme --by agent --month " + month, 0, []string{"scraper", "0.025", "lead", "0.0052", "0 records not in the ledger yet"}},
+		{"bill --tenant acme --by api_key", 0, []string{"(none)", "0.025", "0.0052"}},
 		{"bill --tenant nobody", 1, nil},
 		{"find k1", 0, []string{"ledger", "acme", "beta", "$0.0125"}},
 		{"find k1 --json", 0, []string{`"state": "ledger"`}},
