@@ -23,7 +23,7 @@ import (
 
 // books plays everything between the outbox and admission's readers for one tenant, by the real rules: the relay (rows of
 // the outbox in order), the attributor (pkg/domain/ledger) and the aggregator (sums by window). Everything costs a cent a
-// token, but for what has no price.
+// token, or half of one at the cheaper model, but for what has no price.
 type books struct {
 	d        *desk
 	tenant   string
@@ -97,14 +97,14 @@ func (b *books) facts(ev usageevent.Event) ledger.Facts {
 	return b.price(f)
 }
 
-// price charges a cent a token.
+// price charges a cent a token, or half of one.
 func (b *books) price(f ledger.Facts) ledger.Facts {
 	u := usage.FromMeters(f.Meters)
 	f.InputTokens, f.OutputTokens = u.InputTokens(), u.OutputTokens()
-	if f.Model == "flat" {
+	if rate := map[string]string{"flat": "0.01", "half": "0.005"}[f.Model]; rate != "" {
 		tokens := money.NewDecimal(f.InputTokens + f.OutputTokens)
-		cost := money.Price(tokens, decimalOf("0.01"))
-		f.Costing = &pricing.Costing{Total: cost, Lines: []pricing.Line{{Meter: usage.Output, Quantity: tokens, Rate: decimalOf("0.01"), CostUSD: cost}}}
+		cost := money.Price(tokens, decimalOf(rate))
+		f.Costing = &pricing.Costing{Total: cost, Lines: []pricing.Line{{Meter: usage.Output, Quantity: tokens, Rate: decimalOf(rate), CostUSD: cost}}}
 	}
 	return f
 }

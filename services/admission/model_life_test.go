@@ -2,9 +2,12 @@
 
 package admission
 
+import "fmt"
+
 // gateUsed is what a settle says was used. The same again is the same settle.
 type gateUsed struct {
-	kind    string // meters, missing, failed, unpriced
+	kind    string // meters, missing, failed, cached
+	model   string // "" is the granted one; nope has no price
 	in, out int64
 }
 
@@ -21,6 +24,7 @@ type gateCall struct {
 type gateSubject struct {
 	at     int64
 	ask    gateAsk
+	model  string
 	held   gateAmount
 	direct *gateHold // Redis has its hold
 }
@@ -30,11 +34,11 @@ func (g *gate) find(c gateCall) (gateSubject, gateReply) {
 	h, row := g.holds[c.id], g.rows[c.id]
 	switch {
 	case !c.away && h != nil && (c.receipt == nil || c.receipt.at == h.at):
-		return gateSubject{h.at, h.ask, h.held, h}, gateReply{}
+		return gateSubject{h.at, h.ask, h.model, h.held, h}, gateReply{}
 	case c.receipt != nil:
-		return gateSubject{c.receipt.at, c.receipt.ask, c.receipt.ask.cost(), nil}, gateReply{}
+		return gateSubject{c.receipt.at, c.receipt.ask, c.receipt.model, c.receipt.told.reserved, nil}, gateReply{}
 	case row != nil:
-		return gateSubject{row.at, row.ask, gateAmount{nanos: row.held.nanos}, nil}, gateReply{}
+		return gateSubject{row.at, row.ask, row.model, gateAmount{nanos: row.held.nanos}, nil}, gateReply{}
 	case c.away:
 		return gateSubject{}, gateReply{status: 503, code: "budget_store_unavailable"}
 	}
@@ -43,7 +47,7 @@ func (g *gate) find(c gateCall) (gateSubject, gateReply) {
 
 // end writes the first end of a reservation, and lets Redis follow.
 func (g *gate) end(c gateCall, s gateSubject, row gateRow) {
-	row.at, row.ask, row.held, row.journal = s.at, s.ask, s.held, s.direct == nil && row.how == "settled"
+	row.at, row.ask, row.model, row.held, row.journal = s.at, s.ask, s.model, s.held, s.direct == nil && row.how == "settled"
 	g.rows[c.id] = &row
 	g.follow(c, s, row.own)
 }
@@ -56,18 +60,25 @@ func (g *gate) follow(c gateCall, s gateSubject, own gateAmount) {
 
 // costs is what a settle counts in place of the hold: unpriced keeps what was held, missing charges it.
 func (s gateSubject) costs(u gateUsed) gateAmount {
-	switch u.kind {
-	case "failed":
+	switch {
+	case u.kind == "failed", u.kind == "cached":
 		return gateAmount{}
-	case "missing":
-		if s.direct == nil { // the journal speaks of the estimate's tokens, whatever was found of the hold
-			return gateAmount{s.held.nanos, s.ask.in, s.ask.out}
-		}
+	case u.kind == "missing" && s.direct == nil: // the journal speaks of the estimate's tokens, whatever was found of the hold
+		return gateAmount{s.held.nanos, s.ask.in, s.ask.out}
+	case u.kind == "missing":
 		return s.held
-	case "unpriced":
+	case u.model == "nope":
 		return gateAmount{s.held.nanos, u.in, u.out}
 	}
-	return gateAmount{(u.in + u.out) * cent, u.in, u.out}
+	return gateAmount{(u.in + u.out) * perToken(s.charged(u)), u.in, u.out}
+}
+
+// charged is the model that a settle is charged at: the one it names, be it dearer, else the granted one.
+func (s gateSubject) charged(u gateUsed) string {
+	if u.model != "" {
+		return u.model
+	}
+	return s.model
 }
 
 func (g *gate) settle(c gateCall, u gateUsed) gateReply {
@@ -75,7 +86,7 @@ func (g *gate) settle(c gateCall, u gateUsed) gateReply {
 	if missing.status != 0 {
 		return missing
 	}
-	row, content, own := g.rows[c.id], contentOf(u), s.costs(u)
+	row, content, own := g.rows[c.id], fmt.Sprint(u.kind, s.charged(u), u.in, "/", u.out), s.costs(u)
 	settled := gateReply{status: 200, state: "settled"}
 	switch {
 	case row == nil:
@@ -102,10 +113,6 @@ func (g *gate) settle(c gateCall, u gateUsed) gateReply {
 		return gateReply{status: 200, state: "settled", late: true}
 	}
 	return gateReply{status: 409, code: "reservation_conflict", state: row.state()}
-}
-
-func contentOf(u gateUsed) string {
-	return u.kind + string(rune('0'+u.in)) + "/" + string(rune('0'+u.out))
 }
 
 func (r *gateRow) state() string {
@@ -158,7 +165,7 @@ func (g *gate) extend(c gateCall, lease, soFar int64) gateReply {
 		return gateReply{status: 200, state: "stop", code: code}
 	}
 	if grow > 0 {
-		more := gateAmount{grow * cent, 0, grow}
+		more := gateAmount{grow * perToken(h.model), 0, grow}
 		g.charges = append(g.charges, &gateCharge{second: now / second, day: h.day, month: h.month, root: h.ask.root, amount: more})
 		h.held, g.last = h.held.plus(more), now
 	}
@@ -168,7 +175,7 @@ func (g *gate) extend(c gateCall, lease, soFar int64) gateReply {
 
 // stops names what a growth does not fit into.
 func (g *gate) stops(h *gateHold, now, grow int64) string {
-	u, l, nanos := g.use(now, h.day, h.month, h.ask.root), g.limits, grow*cent
+	u, l, nanos := g.use(now, h.day, h.month, h.ask.root), g.limits, grow*perToken(h.model)
 	switch {
 	case grow == 0:
 		return ""
@@ -187,7 +194,7 @@ func (g *gate) reap(clock int64, crash bool) {
 	for _, h := range g.due(clock) {
 		row := g.rows[h.id]
 		if row == nil {
-			row = &gateRow{at: h.at, ask: h.ask, held: h.held, how: "expired", own: h.held}
+			row = &gateRow{at: h.at, ask: h.ask, model: h.model, held: h.held, how: "expired", own: h.held}
 			g.rows[h.id] = row
 		}
 		if crash {
@@ -225,7 +232,7 @@ func (g *gate) read(clock int64, batch []gateEntry, fresh []bool, crash bool) {
 			continue
 		}
 		if g.rows[e.id] == nil {
-			g.rows[e.id] = &gateRow{at: h.at, ask: h.ask, held: h.held, how: "external"}
+			g.rows[e.id] = &gateRow{at: h.at, ask: h.ask, model: h.model, held: h.held, how: "external"}
 		}
 		row := g.rows[e.id]
 		closes[i], batch[i].at = row.how == "external" && row.at == h.at, h.at

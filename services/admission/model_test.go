@@ -48,24 +48,35 @@ type gateCharge struct {
 	amount             gateAmount
 }
 
-// gateAsk is what a reservation asks for: the same again is the same reservation.
+// gateAsk is what a reservation asks for, always of the model flat: the same again is the same reservation.
 type gateAsk struct {
 	in, out, lease int64
 	root           string
-	depth          int64
+	write          bool // the call has effects
 }
 
-// cost at one cent a token.
-func (a gateAsk) cost() gateAmount { return gateAmount{(a.in + a.out) * cent, a.in, a.out} }
+// cost is what it asks for at the price of a model.
+func (a gateAsk) cost(model string) gateAmount {
+	return gateAmount{(a.in + a.out) * perToken(model), a.in, a.out}
+}
 
 const (
 	cent   = int64(10_000_000)
 	second = int64(1_000_000)
 )
 
+// perToken is a cent, or half of one at the cheaper model; nothing else has a price.
+func perToken(model string) int64 {
+	if model == "half" {
+		return cent / 2
+	}
+	return cent
+}
+
 type gateHold struct {
 	id         string
 	ask        gateAsk
+	model      string // what was granted
 	at, ends   int64
 	day, month int64
 	held       gateAmount
@@ -77,6 +88,7 @@ type gateHold struct {
 type gateRow struct {
 	at        int64
 	ask       gateAsk
+	model     string
 	held      gateAmount
 	how       string // settled, released, expired, external
 	estimated bool
@@ -95,6 +107,7 @@ type gateRoot struct{ calls int64 }
 
 // gateAnswer is what an admitted reservation is told.
 type gateAnswer struct {
+	model              string
 	at, ends           int64
 	rung, percent      int64
 	reserved           gateAmount
@@ -176,16 +189,21 @@ func (g *gate) reserve(clock, day, month int64, id string, ask gateAsk) gateRepl
 	if now-clock > g.limits.stepTooLong {
 		return gateReply{status: 503, code: "budget_store_unavailable"}
 	}
-	u, cost := g.use(now, day, month, ask.root), ask.cost()
-	if r := g.refusal(u, ask, cost); r.code != "" {
+	u, model := g.use(now, day, month, ask.root), "flat"
+	rung := g.rung(u.day)
+	if rung >= 2 { // degrade before the cut
+		model = "half"
+	}
+	cost := ask.cost(model)
+	if r := g.refusal(u, ask, cost, rung); r.code != "" {
 		return r
 	}
 	g.last = now
-	h := &gateHold{id: id, ask: ask, at: now, ends: now + ask.lease*second, day: day, month: month, held: cost,
+	h := &gateHold{id: id, ask: ask, model: model, at: now, ends: now + ask.lease*second, day: day, month: month, held: cost,
 		first: &gateCharge{second: now / second, day: day, month: month, root: ask.root, requests: 1, amount: cost}}
 	g.charges, g.holds[id] = append(g.charges, h.first), h
 	l := g.limits
-	h.told = gateAnswer{at: now, ends: h.ends, percent: max(0, u.day) * 100 / l.day, rung: g.rung(u.day), reserved: cost,
+	h.told = gateAnswer{model: model, at: now, ends: h.ends, percent: max(0, u.day) * 100 / l.day, rung: rung, reserved: cost,
 		minute: l.minute - u.minute - cost.nanos, day: l.day - u.day - cost.nanos, month: l.month - u.month - cost.nanos}
 	if ask.root != "" {
 		root := g.root(ask.root)
@@ -211,8 +229,8 @@ func (g *gate) rung(day int64) int64 {
 	return 0
 }
 
-// refusal is the first limit that does not hold, those first that no waiting cures.
-func (g *gate) refusal(u gateUse, ask gateAsk, cost gateAmount) gateReply {
+// refusal is the first limit that does not hold, those first that no waiting cures; what has effects waits from rung 2 on.
+func (g *gate) refusal(u gateUse, ask gateAsk, cost gateAmount, rung int64) gateReply {
 	l := g.limits
 	var calls int64
 	if ask.root != "" {
@@ -236,6 +254,8 @@ func (g *gate) refusal(u gateUse, ask gateAsk, cost gateAmount) gateReply {
 		{429, quota, "month", u.month, cost.nanos, l.month, false},
 		{429, quota, "day", u.day, cost.nanos, l.dayCap, false},
 		{429, quota, "minute", u.minute, cost.nanos, l.minute, false},
+		{403, "read_only_mode", "", 1, 0, 0, !ask.write || rung < 3},
+		{403, "tool_deferred", "", 1, 0, 0, !ask.write || rung != 2},
 		{429, rate, "requests_per_minute", u.requests, 1, l.requests, false},
 		{429, rate, "input_tokens_per_minute", u.in, cost.in, l.in, false},
 		{429, rate, "output_tokens_per_minute", u.out, cost.out, l.out, false},

@@ -58,7 +58,7 @@ func (s *stroll) time(t *rapid.T) {
 
 func (s *stroll) someAsk(t *rapid.T) gateAsk {
 	a := gateAsk{in: rapid.Int64Range(0, 60).Draw(t, "in"), out: rapid.Int64Range(1, 110).Draw(t, "out"), lease: rapid.Int64Range(1, 120).Draw(t, "lease"),
-		root: rapid.SampledFrom([]string{"", "", "x1", "x2", "x3"}).Draw(t, "root")}
+		root: rapid.SampledFrom([]string{"", "", "x1", "x2", "x3"}).Draw(t, "root"), write: s.chance(t, "write", 4)}
 	if s.chance(t, "huge", 40) {
 		a.out = 401
 	}
@@ -91,6 +91,9 @@ func (s *stroll) somePast(t *rapid.T) *gateHold {
 func (s *stroll) ask(t *rapid.T, id string, ask gateAsk) {
 	body := object{"reservation_id": id, "provider": "openai", "model": "flat", "lease_seconds": ask.lease,
 		"estimate": object{"input_tokens": ask.in, "max_output_tokens": ask.out}}
+	if ask.write {
+		body["effect"] = "write"
+	}
 	if ask.root != "" {
 		token, err := s.d.tokenKey.SignExecutionToken(identity.Execution{Tenant: s.tenant, Root: ask.root, Agent: "lead", ExpiresAt: s.d.clock.now().Add(time.Hour)}, s.d.clock.now())
 		s.d.must(err)
@@ -112,8 +115,12 @@ func (s *stroll) ask(t *rapid.T, id string, ask gateAsk) {
 	before := s.g.holds[id]
 	day, month := labels(max(s.clock(), s.g.last+1))
 	want := s.g.reserve(s.clock(), day, month, id, ask)
-	if h := s.g.holds[id]; h != nil && h != before {
+	h := s.g.holds[id]
+	if h != nil && h != before {
 		s.past = append(s.past, h)
+	}
+	if receipt, ok := out["receipt"].(string); ok && h != nil {
+		s.receipts[h] = receipt
 	}
 	if fault == through { // else it was decided, and nobody was told: asking again must tell
 		s.same(t, "reserve "+id, status, out, want)
@@ -127,9 +134,9 @@ func (s *stroll) someCall(t *rapid.T) (c gateCall, body object, ok bool) {
 		return c, nil, false
 	}
 	c, body = gateCall{clock: s.clock(), id: h.id}, object{}
-	if rapid.Bool().Draw(t, "receipt") {
+	if receipt, known := s.receipts[h]; known && rapid.Bool().Draw(t, "receipt") {
 		c.receipt = h
-		body["receipt"] = s.receipt(h)
+		body["receipt"] = receipt
 	}
 	if s.chance(t, "unknown", 30) {
 		c.id, c.receipt = "nobody", nil
@@ -138,52 +145,28 @@ func (s *stroll) someCall(t *rapid.T) (c gateCall, body object, ok bool) {
 	return c, body, true
 }
 
-func (s *stroll) receipt(h *gateHold) string {
-	day, month := labels(h.at)
-	text, err := identity.SignReceipt(s.d.secret, identity.Receipt{Tenant: s.tenant, ReservationID: h.id, ReservedAt: h.at * 1000, ExpiresAt: h.told.ends * 1000,
-		Fingerprint: "f", Epoch: 4711, Day: int32(day), Month: int32(month), HeldNanos: h.ask.cost().nanos, InputTokens: h.ask.in, OutputTokens: h.ask.out,
-		Call: h.call(s.d)})
-	s.d.must(err)
-	return text
-}
-
-// call is what admission remembers of what was asked.
-func (h *gateHold) call(d *desk) []byte {
-	v, _, err := d.svc.catalogs.prices.Book().At("openai", "flat", d.clock.now())
-	d.must(err)
-	c := call{Provider: "openai", Model: "flat", PriceVersion: v.ID, EstimateUSD: money.Nano(h.ask.cost().nanos).USD(), Meters: map[string]money.Decimal{},
-		Root: h.ask.root}
-	for name, n := range map[string]int64{"input_tokens": h.ask.in, "output_tokens": h.ask.out} {
-		if n > 0 {
-			c.Meters[name] = money.NewDecimal(n)
-		}
-	}
-	if c.Root != "" {
-		c.Agent = "lead"
-	}
-	return c.encode()
-}
-
 func (s *stroll) settle(t *rapid.T) {
 	c, body, ok := s.someCall(t)
 	if !ok {
 		return
 	}
-	u := gateUsed{kind: rapid.SampledFrom([]string{"meters", "meters", "meters", "missing", "failed", "unpriced"}).Draw(t, "kind")}
-	if u.kind == "meters" || u.kind == "unpriced" {
-		u.in, u.out = rapid.Int64Range(0, 40).Draw(t, "used in"), rapid.Int64Range(1, 90).Draw(t, "used out")
-		if rapid.Bool().Draw(t, "usual") { // so that repeats happen
-			u.in, u.out = 3, 20
-		}
-		body["meters"] = object{"input_tokens": u.in, "output_tokens": u.out}
-	}
+	u := gateUsed{kind: rapid.SampledFrom([]string{"meters", "meters", "meters", "meters", "missing", "failed", "cached"}).Draw(t, "kind")}
 	switch u.kind {
 	case "missing":
 		body["status"] = "PARTIAL"
 	case "failed":
 		body["status"] = "FAILED"
-	case "unpriced":
-		body["model"] = "nope"
+	case "cached":
+		body["cache_hit"] = "exact"
+	default:
+		u.in, u.out = rapid.Int64Range(0, 40).Draw(t, "used in"), rapid.Int64Range(1, 90).Draw(t, "used out")
+		if rapid.Bool().Draw(t, "usual") { // so that repeats happen
+			u.in, u.out = 3, 20
+		}
+		body["meters"] = object{"input_tokens": u.in, "output_tokens": u.out}
+		if u.model = rapid.SampledFrom([]string{"", "", "", "flat", "half", "nope"}).Draw(t, "model"); u.model != "" {
+			body["model"] = u.model
+		}
 	}
 	s.decide(t, "settle", c, body, func() gateReply { return s.g.settle(c, u) }, &c)
 }
@@ -221,8 +204,12 @@ func (s *stroll) decide(t *rapid.T, what string, _ gateCall, body object, model 
 	status, out := s.d.call(s.tenant, "POST", "/v1/reservations/"+c.id+"/"+what, body)
 	s.d.heal()
 	if fault == 13 && status == 503 { // the answer of the commit was lost, so Redis was not told
+		found, _ := s.g.find(*c)
+		if noop := found.direct != nil && s.g.rows[c.id] != nil; noop { // it only asked whether it was the first
+			return
+		}
 		c.missed = true
-		model()
+		t.Logf("» %s %s: committed, answer lost: %d", what, c.id, model().status)
 		return
 	}
 	s.same(t, what+" "+c.id, status, out, model())
@@ -285,8 +272,8 @@ func (s *stroll) heard(ev usageevent.Event) {
 	id, r := ev.Data.ReservationID, ev.Data.Reservation
 	u := int64(0)
 	for _, q := range ev.Data.Meters {
-		n, _ := money.CeilNano(money.Price(q, decimalOf("0.01")))
-		u += int64(n)
+		n, _ := q.Int64()
+		u += n * perToken(ev.Data.Model)
 	}
 	if ev.Data.Model == "nope" {
 		u = int64(r.HeldNanos)
@@ -376,6 +363,11 @@ func (s *stroll) replace(t *rapid.T) {
 func (s *stroll) same(t *rapid.T, what string, status int, out object, want gateReply) {
 	t.Helper()
 	t.Logf("» %s: %d %s %s%v", what, status, want.code, want.limit, out["state"])
+	kind, _, _ := strings.Cut(what, " ")
+	s.count[strings.TrimSpace(fmt.Sprint(kind, " ", want.status, " ", want.code, " ", want.limit, want.state))]++
+	if want.answer != nil && want.answer.model == "half" {
+		s.count["reserve half"]++
+	}
 	got := []string{fmt.Sprint(status)}
 	expect := []string{fmt.Sprint(want.status)}
 	add := func(name, value string) {
@@ -416,6 +408,7 @@ func (s *stroll) same(t *rapid.T, what string, status int, out object, want gate
 		add("reserved", fmt.Sprint(object{"cost_usd": usd(a.reserved.nanos), "input_tokens": a.reserved.in, "output_tokens": a.reserved.out}))
 		if a.at != 0 {
 			add("reserved_at", clock(time.UnixMicro(a.at)))
+			add("model", a.model)
 			add("rung", fmt.Sprint(a.rung))
 			add("percent_used", fmt.Sprint(a.percent))
 			add("remaining", fmt.Sprint(object{"minute_usd": usd(a.minute), "day_usd": usd(a.day), "month_usd": usd(a.month)}))

@@ -28,13 +28,16 @@ type stroll struct {
 	reader *journalReader
 	read   int         // entries of the journal that the reader was given
 	past   []*gateHold // every reservation ever admitted
-	events int
-	truth  map[string]int64 // what each reservation must cost in the end, nano-dollars, as the attributor hears of it
-	final  map[string]bool  // an actual figure was heard
+	// receipts are what their holders were given: none, where the answer was lost.
+	receipts map[*gateHold]string
+	count    map[string]int
+	events   int
+	truth    map[string]int64 // what each reservation must cost in the end, nano-dollars, as the attributor hears of it
+	final    map[string]bool  // an actual figure was heard
 }
 
 func strollLimits() gateLimits {
-	return gateLimits{requests: 14, in: 500, out: 700, concurrency: 6, minute: 4 * 100 * cent, day: 15 * 100 * cent, dayCap: 1650 * cent, month: 40 * 100 * cent,
+	return gateLimits{requests: 14, in: 500, out: 700, concurrency: 6, minute: 3 * 100 * cent, day: 5 * 100 * cent, dayCap: 550 * cent, month: 40 * 100 * cent,
 		rootCost: 3 * 100 * cent, rootCalls: 9, remembered: 120, idsRemembered: 64, stepTooLong: 2 * second}
 }
 
@@ -43,7 +46,7 @@ func strollContract() tenant.Contract {
 	k, l := contract(), strollLimits()
 	k.Limits = tenant.Limits{RequestsPerMinute: l.requests, InputTokensPerMinute: l.in, OutputTokensPerMinute: l.out, Concurrency: l.concurrency}
 	k.Ceilings = tenant.Ceilings{Minute: money.Nano(l.minute), Day: money.Nano(l.day), Month: money.Nano(l.month)}
-	k.SoftDay = true
+	k.SoftDay, k.Actions.SavingModels = true, map[string]string{"openai/flat": "half"}
 	k.Execution = tenant.Execution{MaxCost: money.Nano(l.rootCost), MaxCalls: l.rootCalls}
 	return k
 }
@@ -53,7 +56,12 @@ func strollContract() tenant.Contract {
 // to the nano-dollar.
 func TestAdmissionIsTheModel(t *testing.T) {
 	d := newDesk(t, map[string]tenant.Contract{"acme": strollContract()})
-	for name, value := range map[string]string{"rapid.steps": "50", "rapid.checks": "70", "rapid.seed": fmt.Sprint(time.Now().UnixNano())} {
+	d.publishHalf()
+	d.eventually("the cheaper model's price", func() error {
+		_, _, err := d.svc.catalogs.prices.Book().At("openai", "half", d.clock.now())
+		return err
+	})
+	for name, value := range map[string]string{"rapid.steps": "60", "rapid.checks": "65", "rapid.seed": fmt.Sprint(time.Now().UnixNano())} {
 		if f := flag.Lookup(name); f.Value.String() == f.DefValue { // what was asked for on the command line stands
 			d.must(flag.Set(name, value))
 			t.Cleanup(func() { _ = flag.Set(name, f.DefValue) })
@@ -65,7 +73,7 @@ func TestAdmissionIsTheModel(t *testing.T) {
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
-		s := &stroll{d: d, t: rt, tenant: fmt.Sprintf("t%d-%d", run, time.Now().UnixNano()), g: newGate(strollLimits()), truth: map[string]int64{}, final: map[string]bool{}}
+		s := &stroll{d: d, t: rt, tenant: fmt.Sprintf("t%d-%d", run, time.Now().UnixNano()), g: newGate(strollLimits()), receipts: map[*gateHold]string{}, count: count, truth: map[string]int64{}, final: map[string]bool{}}
 		d.heal()
 		d.clock.us.Store(deskStart().UnixMicro())
 		s.start(offset)
@@ -81,5 +89,7 @@ func TestAdmissionIsTheModel(t *testing.T) {
 			count[string(v)] += n
 		}
 	})
-	t.Logf("%d runs, %v", run, count)
+	for _, name := range sortedKeys(count) {
+		t.Logf("%5d %s", count[name], name)
+	}
 }
