@@ -188,6 +188,15 @@ func (c *Client) Release(ctx context.Context, id string) error {
 	return c.do(ctx, http.MethodPost, "/v1/reservations/"+url.PathEscape(id)+"/release", struct{}{}, nil)
 }
 
+// Extend is the heartbeat of a long call; the receipt keeps its hold where Redis has forgotten it. stop: the call must end.
+func (c *Client) Extend(ctx context.Context, id, receipt string) (stop bool, err error) {
+	var out struct {
+		Stop bool `json:"stop"`
+	}
+	err = c.do(ctx, http.MethodPost, "/v1/reservations/"+url.PathEscape(id)+"/extend", map[string]string{"receipt": receipt}, &out)
+	return out.Stop, err
+}
+
 // Budget is the caller's own budget.
 func (c *Client) Budget(ctx context.Context) (out Budget, err error) {
 	err = c.do(ctx, http.MethodGet, "/v1/budget", nil, &out)

@@ -179,7 +179,7 @@ func (s *Store) make(ctx context.Context, name string, script *redis.Script, key
 const clearPage = 1000
 
 // ClearOthers removes what earlier epochs left of any tenant's keys, except pending holds, which go by their own epoch. It
-// looks at every key of Redis once. alive is asked before each page; its error ends the work.
+// looks at every key of Redis once, whatever Allow says. alive is asked before each page; its error ends the work.
 func (s *Store) ClearOthers(ctx context.Context, m Maker, alive func(context.Context) error) (removed int, err error) {
 	walk := func(ctx context.Context, c redis.Cmdable) error {
 		cursor := uint64(0)
@@ -233,7 +233,12 @@ func (s *Store) clear(ctx context.Context, m Maker, page []string) (int, error) 
 			if chunk[0] != state { // the script looks at the state first
 				chunk = append([]string{state}, chunk...)
 			}
-			if _, _, err := s.make(ctx, "clear", s.scripts.clear, chunk, packed(nil, m.Epoch, m.Generation)); err != nil {
+			reply, err := text(s.scripts.clear.Run(ctx, s.probe, chunk, packed(nil, m.Epoch, m.Generation)).Result())
+			code, _, err := parse("clear", reply, err)
+			if err == nil && code == replyElse {
+				err = ErrReady
+			}
+			if err != nil {
 				return removed, fmt.Errorf("tenant %s: %w", tenant, err)
 			}
 			removed += len(chunk)

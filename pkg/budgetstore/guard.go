@@ -56,6 +56,9 @@ func (s *Store) Allow(ids []string) {
 	s.guard.allowed.Store(&ids)
 }
 
+// AllowNone lets no new connection through, until Allow: what a lost epoch left behind must answer nobody.
+func (s *Store) AllowNone() { s.guard.allowed.Store(&[]string{}) }
+
 // Replaced receives when a connection was refused because of ErrReplaced.
 func (s *Store) Replaced() <-chan struct{} { return s.guard.replaced }
 

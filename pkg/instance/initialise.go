@@ -15,6 +15,7 @@ import (
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/clickhouse"
+	"github.com/weir-project/weir/pkg/domain/recovery"
 	"github.com/weir-project/weir/pkg/gen/migrations"
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/migrate"
@@ -127,8 +128,9 @@ func CheckPostgres(ctx context.Context, address string) error {
 	return pg.Ping(ctx)
 }
 
-// InitEpoch gives Postgres and Redis the same random epoch where neither has one. ErrLost if Postgres remembers
-// counters that Redis no longer has: admission would refuse every reservation, so starting is refused first.
+// InitEpoch gives Postgres and Redis the same random epoch where neither has one. What a Redis of ours has lost, admission
+// recovers by itself. ErrLost where Redis is not ours to recover: it holds the counters of another Weir, or of a later
+// epoch than Postgres knows of.
 func InitEpoch(ctx context.Context, postgres, redis string) error {
 	pg, err := pgstore.Open(ctx, postgres)
 	if err != nil {
@@ -149,16 +151,19 @@ func InitEpoch(ctx context.Context, postgres, redis string) error {
 		return err
 	}
 	switch {
-	case known && held == remembered:
-		return nil
-	case known && held != 0:
-		return fmt.Errorf("%w: Redis holds the counters of another Weir (epoch %d, Postgres says %d)", ErrLost, held, remembered)
 	case !known && held != 0:
 		return fmt.Errorf("%w: Redis holds counters (epoch %d) that this Postgres knows nothing of", ErrLost, held)
 	case known:
-		if used, err := pg.HasTenantStates(ctx); err != nil || used {
-			return errors.Join(err, fmt.Errorf("%w: Redis is empty, but Postgres says that it held the counters of tenants; "+
-				"restore Redis' data, for a fresh budget would let tenants spend twice", ErrLost))
+		// Ids that match whatever they are: here only the epochs are compared.
+		verdict, reason := recovery.Judge(recovery.Row{Epoch: remembered, ReplicationIDs: []string{"any"}},
+			recovery.Redis{Epoch: held, ReplicationIDs: []string{"any"}})
+		switch used, err := pg.HasTenantStates(ctx); {
+		case err != nil:
+			return err
+		case verdict == recovery.Refuse:
+			return fmt.Errorf("%w: %s (epoch %d, Postgres says %d)", ErrLost, reason, held, remembered)
+		case held != 0 || used:
+			return nil
 		}
 	default:
 		n, err := rand.Int(rand.Reader, big.NewInt(1<<52-1))

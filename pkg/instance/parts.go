@@ -71,8 +71,12 @@ func (c Config) upParts(ctx context.Context, s *State) error {
 }
 
 // checkData refuses a part whose data were removed while it was down. Started without them, it would look like a new one
-// and the others would contradict it: a fresh budget, a journal that begins again, a ledger with a hole.
+// and the others would contradict it: a journal that begins again, a ledger with a hole. What Redis had, admission makes
+// anew.
 func (d Dir) checkData(name string) error {
+	if name == "redis" {
+		return nil
+	}
 	entries, err := os.ReadDir(d.Data(name))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("data of %s: %w", name, err)

@@ -139,7 +139,10 @@ func (e ended) Error() string {
 }
 
 // waitReady waits until every service is ready, and fails at once when one of them ends.
-func waitReady(ctx context.Context, services []Service, progress func(ready, of int)) error {
+func waitReady(ctx context.Context, services []Service, progress func(ready, of int, reasons []error)) error {
+	ctx, cancel := context.WithTimeout(ctx, recoverWithin)
+	defer cancel()
+	usual := time.After(readyWithin)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -154,14 +157,20 @@ func waitReady(ctx context.Context, services []Service, progress func(ready, of 
 			}
 			ready++
 		}
-		progress(ready, len(services))
+		progress(ready, len(services), reasons)
 		if ready == len(services) {
 			return nil
 		}
+		late := false
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("not ready in time: %w", errors.Join(reasons...))
+			late = true
+		case <-usual:
+			late = recovering(reasons) == nil
 		case <-tick.C:
+		}
+		if late {
+			return fmt.Errorf("not ready in time: %w", errors.Join(reasons...))
 		}
 	}
 }

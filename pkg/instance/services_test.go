@@ -131,11 +131,12 @@ func TestUpRefusesBeforeItStartsAnything(t *testing.T) {
 		"no programs":                            {Config{}, false, ErrMisuse, "make build"},
 		"unknown service":                        {Config{Replicas: map[string]int{"x": 1}}, true, ErrMisuse, "x=1"},
 		"own Redis where there is one with data": {Config{External: map[string]string{"redis": "redis://h:1"}}, true, ErrMisuse, "own redis"},
-		"data gone":                              {Config{}, true, ErrLost, "data of redis are gone"},
+		"data gone":                              {Config{}, true, ErrLost, "data of postgres are gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := save(t, State{Parts: []Part{
 				{"kafka", part.Part{Kind: KindExternal, Address: "kafka://127.0.0.1:1"}}, {"redis", part.Part{Kind: part.KindRedis, Address: "redis://127.0.0.1:1/0"}},
+				{"postgres", part.Part{Kind: part.KindPostgres, Address: "postgres://127.0.0.1:1/weir"}},
 			}})
 			c.config.Dir, c.config.Bin, c.config.Say = d, bin, say
 			if c.ready {

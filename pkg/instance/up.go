@@ -20,8 +20,14 @@ import (
 // MaxReplicas bounds the copies of one service on one machine.
 const MaxReplicas = 20
 
-// readyWithin bounds how long the services may take to become ready: a start from a long journal included.
-const readyWithin = 3 * time.Minute
+const (
+	// readyWithin bounds how long the services may take to become ready: a start from a long journal included.
+	readyWithin = 3 * time.Minute
+	// recoverWithin is the same while the budget store is recovered: admission waits for the longest lease first.
+	recoverWithin = 6 * time.Minute
+	// sayEvery is how often a person who waits for a recovery is told how it goes.
+	sayEvery = 10 * time.Second
+)
 
 // Config is what `weir up` was asked for.
 type Config struct {
@@ -76,19 +82,12 @@ func Up(ctx context.Context, c Config) (State, error) {
 	if err := c.initialise(ctx, s); err != nil {
 		return s, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, readyWithin)
-	defer cancel()
-	last := -1
+	progress := c.progress()
 	for tries := 1; ; tries++ {
 		if err := c.upServices(&s); err != nil {
 			return s, err
 		}
-		err := waitReady(ctx, s.Services, func(ready, of int) {
-			if ready != last {
-				c.Say("services ready: %d of %d", ready, of)
-				last = ready
-			}
-		})
+		err := waitReady(ctx, s.Services, progress)
 		var e ended
 		if tries < 3 && errors.As(err, &e) && e.portsTaken() {
 			c.Say("%s: its port was taken meanwhile; trying another", e.Name)
@@ -96,6 +95,32 @@ func Up(ctx context.Context, c Config) (State, error) {
 		}
 		return s, err
 	}
+}
+
+// progress tells a person how many services are ready, when that changes, and how a recovery goes.
+func (c Config) progress() func(ready, of int, reasons []error) {
+	last := -1
+	var said time.Time
+	return func(ready, of int, reasons []error) {
+		if ready != last {
+			c.Say("services ready: %d of %d", ready, of)
+			last = ready
+		}
+		if why := recovering(reasons); why != nil && time.Since(said) > sayEvery {
+			c.Say("the budget store was lost or not shut down cleanly, and is being recovered: %v", why)
+			said = time.Now()
+		}
+	}
+}
+
+// recovering finds the service that waits for a recovery of the budget store; nil if none does.
+func recovering(reasons []error) error {
+	for _, err := range reasons {
+		if strings.Contains(err.Error(), "being made anew") {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkPrograms finds a missing build before anything is started.
@@ -266,7 +291,7 @@ func find(services []Service, name string) (Service, bool) {
 	return Service{}, false
 }
 
-// Down stops the services, then the parts, and keeps all data. Everything is asked to end at once within its group,
+// Down stops the services, seals the budget store, then stops the parts, and keeps all data. Everything is asked to end at once within its group,
 // so that one hung process costs its own grace and no more.
 func (d Dir) Down(say func(format string, args ...any)) error {
 	if _, err := d.Load(); err != nil { // before the lock, which would make the folder
@@ -294,6 +319,11 @@ func (d Dir) Down(say func(format string, args ...any)) error {
 	}
 	say("stopping %d services", len(services))
 	serviceErr := stopAll(services, serviceGrace)
+	if redis, ok := s.Part("redis"); ok && (!redis.Ours() || redis.Alive()) {
+		if err := seal(context.Background(), s); err != nil {
+			say("the budget store is not sealed, so the next start recovers it: %v", err)
+		}
+	}
 	say("stopping %d parts", len(parts))
 	return errors.Join(serviceErr, stopAll(parts, partGrace))
 }

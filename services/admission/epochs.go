@@ -34,12 +34,18 @@ var (
 // recoveringError says that the counters of the epoch are being made anew.
 type recoveringError struct {
 	epoch int64
-	// retry is how long until it may be over.
+	// retry is how long a caller should wait.
 	retry time.Duration
+	// left is how long leases of the lost epoch may still run; 0: the rest is quick, as a rule.
+	left time.Duration
 }
 
 func (e recoveringError) Error() string {
-	return fmt.Sprintf("the counters of epoch %d are being made anew from the journal, for about %s more", e.epoch, e.retry.Round(time.Second))
+	if e.left <= 0 {
+		return fmt.Sprintf("the budget store was lost; the counters of epoch %d are being made anew from the journal", e.epoch)
+	}
+	return fmt.Sprintf("the budget store was lost; the counters of epoch %d are being made anew from the journal, in %s, when no lease of the lost ones runs any more",
+		e.epoch, e.left.Round(time.Second))
 }
 
 // epochs is which life of Redis this replica works with.
@@ -69,7 +75,8 @@ func (e *epochs) ready(now time.Time, maxLease time.Duration) (int64, error) {
 	case now.Sub(e.at) > epochLasts:
 		return 0, errEpochOld
 	case e.row.Recovering:
-		return 0, recoveringError{epoch: e.row.Epoch, retry: recovery.RetryAfter(e.row.Now.Add(now.Sub(e.at)), leasesEnd(e.row, maxLease))}
+		at, end := e.row.Now.Add(now.Sub(e.at)), leasesEnd(e.row, maxLease)
+		return 0, recoveringError{epoch: e.row.Epoch, retry: recovery.RetryAfter(at, end), left: end.Sub(at)}
 	}
 	return e.row.Epoch, nil
 }
@@ -90,6 +97,9 @@ func (e *epochs) last() pgstore.RedisEpoch {
 func (e *epochs) set(row pgstore.RedisEpoch, at time.Time, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if at.Before(e.at) { // a reading that was overtaken
+		return
+	}
 	e.row, e.at, e.err = row, at, err
 	if err == nil && !row.Recovering {
 		e.whole = judged(row)
@@ -139,8 +149,16 @@ func (s *Service) of(tenant string) (budgetstore.Tenant, error) {
 	return budgetstore.Tenant{ID: tenant, Epoch: epoch}, nil
 }
 
-// epoch is the one of now; the error says why nobody is served.
-func (s *Service) epoch() (int64, error) { return s.epochs.ready(s.deps.Now(), s.cfg.MaxLease) }
+// epoch is the one of now; the error says why nobody is served. Where the last reading is too old, because this process
+// stood still or had no turn, it is read again before anybody is refused; calls share that.
+func (s *Service) epoch() (int64, error) {
+	epoch, err := s.epochs.ready(s.deps.Now(), s.cfg.MaxLease)
+	if !errors.Is(err, errEpochOld) {
+		return epoch, err
+	}
+	_, _, _ = s.reading.Do("", func() (any, error) { return s.readEpoch(s.life), nil })
+	return s.epochs.ready(s.deps.Now(), s.cfg.MaxLease)
+}
 
 // sameEpoch is the readiness check: a replica that refuses every reservation must not look ready.
 func (s *Service) sameEpoch(context.Context) error {
@@ -178,7 +196,7 @@ func (s *Service) readEpoch(ctx context.Context) bool {
 		s.know(row, sent, fmt.Errorf("%w in Postgres; run `weir init`", budgetstore.ErrNoEpoch))
 		return false
 	}
-	s.counters.Allow(row.ReplicationIDs)
+	s.admitMasters(row, sent)
 	ask, done := context.WithTimeout(ctx, inspectWithin)
 	defer done()
 	redis, err := s.counters.Inspect(ask)
@@ -191,6 +209,18 @@ func (s *Service) readEpoch(ctx context.Context) bool {
 		return false
 	}
 	return s.actOn(ctx, row, redis, sent)
+}
+
+// admitMasters lets new connections through to the masters of the row. Between a raise and the moment at which the leader
+// has cleared what the lost epoch left, there are none: calls that began before would find their counters there, rolled
+// back.
+func (s *Service) admitMasters(row pgstore.RedisEpoch, sent time.Time) {
+	if !row.Recovering || len(row.ReplicationIDs) > 0 {
+		s.counters.Allow(row.ReplicationIDs)
+		return
+	}
+	s.know(row, sent, nil) // nobody is served by what was read before
+	s.counters.AllowNone()
 }
 
 // actOn does what the verdict on Redis asks for.

@@ -174,10 +174,9 @@ func (r *recoverer) check(ctx context.Context) error {
 	}
 }
 
-// begin makes this Redis the one that the counters are made in. From then on holders may leave their receipts there.
+// begin makes this Redis the one that the counters are made in, once nothing of an earlier epoch is left there. From then on
+// holders may leave their receipts there.
 func (r *recoverer) begin(ctx context.Context, redis budgetstore.Standing) error {
-	ctx, cancel := r.s.bounded(ctx)
-	defer cancel()
 	if redis.Epoch != r.maker.Epoch {
 		if err := r.s.counters.SetEpoch(ctx, r.maker.Epoch); err != nil {
 			return err
@@ -187,6 +186,9 @@ func (r *recoverer) begin(ctx context.Context, redis budgetstore.Standing) error
 			return err
 		}
 		redis = again
+	}
+	if _, err := r.s.counters.ClearOthers(ctx, r.maker, r.lead.Check); err != nil {
+		return err
 	}
 	if _, err := r.lead.Begin(ctx, r.maker.Epoch, redis.ReplicationIDs); err != nil {
 		return err

@@ -29,7 +29,7 @@ import (
 )
 
 // briefly makes leases short, so that a recovery is.
-func briefly(c *Config) { c.MaxLease = time.Second }
+func briefly(c *Config) { c.MaxLease = 2 * time.Second }
 
 // newLossWorld has the whole pipeline behind admission, and a tenant besides acme that must come back as well.
 func newLossWorld(t *testing.T) (*world, *replica) {
@@ -84,6 +84,7 @@ func rolledBack(w *world) func() {
 func failover(w *world) func() {
 	replica := testkit.RedisServer(w.t, part.Config{})
 	at := &world{t: w.t, redis: replica}
+	w.redisCommand("CONFIG SET repl-diskless-sync-delay 0")
 	at.redisCommand(fmt.Sprintf("REPLICAOF 127.0.0.1 %d", w.port()))
 	w.eventually("the replica is in sync", func() error {
 		if got := at.redisCommand("GET w:epoch"); got != "$4" {
@@ -202,12 +203,12 @@ func TestRecovery(t *testing.T) {
 			t.Parallel()
 			w, r := newLossWorld(t)
 			receipts := map[string]any{}
-			reserve := func(id string, cents int, lease int) {
-				status, out := r.reserve("acme", id, cents, object{"lease_seconds": lease})
+			reserve := func(id string, cents int) {
+				status, out := r.reserve("acme", id, cents)
 				w.want(id, status, out, 201)
 				receipts[id] = out["receipt"]
 			}
-			reserve("before", 30, 1)
+			reserve("before", 30)
 			status, out := r.settle("acme", "before", object{"meters": object{"output_tokens": 20}})
 			w.want("settle", status, out, 200)
 			status, out, _ = r.do("POST", "/v1/events", w.keys["acme"], object{"specversion": "1.0", "id": "e1", "source": "agents/7", "type": "weir.usage.v1",
@@ -222,9 +223,9 @@ func TestRecovery(t *testing.T) {
 
 			lose := prepare(w)
 			for id, cents := range map[string]int{"kept": 30, "settled": 25, "released": 17} {
-				reserve(id, cents, 1)
+				reserve(id, cents)
 			}
-			reserve("late", 5, 1)
+			reserve("late", 5)
 			status, out = r.settle("acme", "late", object{"meters": object{"output_tokens": 5}})
 			w.want("settle of what Redis forgets last", status, out, 200)
 			stop := w.keep(r, "kept", receipts["kept"])

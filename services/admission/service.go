@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/bus"
@@ -59,6 +60,7 @@ type Service struct {
 	jwt      *identity.JWTVerifier // nil: API keys only
 	jwks     *identity.JWKS
 	epochs   epochs
+	reading  singleflight.Group      // of the epoch
 	losses   chan budgetstore.Tenant // one that was seen to be lost
 	// revocations came while nobody was served.
 	revocations revocations

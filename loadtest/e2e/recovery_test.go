@@ -1,0 +1,406 @@
+//go:build integration
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weir-project/weir/loadtest/caller"
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/embedded/part"
+	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/gen/weirv1"
+	"github.com/weir-project/weir/pkg/testkit"
+)
+
+const lossTenants = `
+tenants:
+  - {id: roomy, limits: {concurrency: 50}, ceilings: {minute_usd: 500, day_usd: 500, month_usd: 500}}
+  - {id: tight, limits: {concurrency: 50}, ceilings: {minute_usd: 500, day_usd: 500, month_usd: 1.50}}
+`
+
+// A lost Redis, while callers go on: emptied, restarted without data, rolled back to an old snapshot, and failed over to a
+// replica that lacks the last writes. Each time admission refuses, comes back by itself with exact counters, and at no
+// instant is more settled and held than a ceiling allows.
+func TestRecovery(t *testing.T) {
+	t.Setenv("ADMISSION_MAX_LEASE", "2s")
+	w := start(t, "--replicas", "admission=2")
+	w.tenants(lossTenants, "roomy", "tight")
+	l := w.load(map[string]int64{"roomy": 500e9, "tight": 1.5e9})
+	defer l.stop()
+	t.Run("planned restart", func(t *testing.T) { w.on(t).planned(l) })
+	for round := range 3 {
+		for _, loss := range []struct {
+			name string
+			lose func(*world)
+		}{{"emptied", (*world).flush}, {"no data", (*world).restartEmpty}, {"old snapshot", (*world).rollBack}} {
+			t.Run(fmt.Sprintf("%s %d", loss.name, round+1), func(t *testing.T) { w.on(t).survives(l, loss.lose) })
+		}
+	}
+	for round := range 3 { // last: the server that serves then is not one of the instance's
+		t.Run(fmt.Sprintf("failover %d", round+1), func(sub *testing.T) {
+			w.on(sub).survives(l, func(w *world) { w.failOver(testkit.RedisServer(t, part.Config{})) })
+		})
+	}
+	l.stop()
+	w.mustAudit()
+	if n := l.admitted.Load(); n < 200 {
+		t.Errorf("only %d calls were admitted", n)
+	}
+}
+
+// survives loses Redis under load, and wants admission back with counters that are exact at a quiet moment.
+func (w *world) survives(l *load, lose func(*world)) {
+	before := w.epoch()
+	l.resume()
+	l.some(w.t, 20)
+	lose(w)
+	begin := time.Now()
+	await(w.t, "another epoch", 30*time.Second, func() bool { return w.epoch() > before })
+	l.some(w.t, 20)
+	w.t.Logf("admitting again after %s", time.Since(begin).Round(time.Millisecond))
+	l.pause()
+	for _, tenant := range []string{"roomy", "tight"} {
+		w.exact(tenant)
+	}
+	if got := w.epoch(); got != before+1 {
+		w.t.Errorf("epoch %d after %d: one loss, one recovery", got, before)
+	}
+	l.mustHold(w.t)
+}
+
+// planned restarts everything: nothing is lost, so nothing is recovered.
+func (w *world) planned(l *load) {
+	before := w.epoch()
+	l.resume()
+	l.some(w.t, 20)
+	l.pause()
+	if err := w.Down(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	begin := time.Now()
+	w.up()
+	if took := time.Since(begin); took > 20*time.Second {
+		w.t.Errorf("up took %s", took)
+	}
+	l.resume()
+	l.some(w.t, 5)
+	l.pause()
+	w.exact("roomy")
+	if got := w.epoch(); got != before {
+		w.t.Errorf("epoch %d, was %d: a planned restart was taken for a loss", got, before)
+	}
+}
+
+func (w *world) flush() { w.redisCommand("FLUSHALL") }
+
+func (w *world) redisData() string { return filepath.Join(w.Dir, "data", "redis") }
+
+func (w *world) killRedis() {
+	w.t.Helper()
+	redis, err := w.status().Find("redis")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := syscall.Kill(redis.PID, syscall.SIGKILL); err != nil {
+		w.t.Fatal(err)
+	}
+	await(w.t, "redis ends", 10*time.Second, func() bool { return syscall.Kill(redis.PID, 0) != nil })
+}
+
+func (w *world) restartEmpty() {
+	w.killRedis()
+	if err := os.RemoveAll(w.redisData()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.up()
+}
+
+func (w *world) rollBack() {
+	old := filepath.Join(w.t.TempDir(), "old")
+	if err := os.CopyFS(old, os.DirFS(w.redisData())); err != nil {
+		w.t.Fatal(err)
+	}
+	pause(w.t.Context(), 500*time.Millisecond)
+	w.killRedis()
+	if err := errors.Join(os.RemoveAll(w.redisData()), os.Rename(old, w.redisData())); err != nil {
+		w.t.Fatal(err)
+	}
+	w.up()
+}
+
+// failOver promotes a replica that lacks the last writes, and puts it where the master was.
+func (w *world) failOver(replica *part.Part) {
+	u, err := url.Parse(w.Env("WEIR_REDIS"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	before := w.epoch()
+	at, err := url.Parse(replica.Address)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	command(w.t, u.Host, "CONFIG SET repl-diskless-sync-delay 0")
+	command(w.t, at.Host, "REPLICAOF 127.0.0.1 "+u.Port())
+	await(w.t, "the replica is in sync", 20*time.Second, func() bool { return strings.Contains(ask(w.t, at.Host, "INFO replication"), "master_link_status:up") })
+	pause(w.t.Context(), time.Second) // a master that gets its first replica has lost nothing
+	if w.epoch() != before {
+		w.t.Error("a replica was taken for a loss")
+	}
+	command(w.t, at.Host, "REPLICAOF NO ONE")
+	pause(w.t.Context(), 300*time.Millisecond) // what is written now is lost
+	ask(w.t, u.Host, "SHUTDOWN NOSAVE")
+	await(w.t, "the master ends", 10*time.Second, func() bool {
+		conn, err := net.DialTimeout("tcp", u.Host, time.Second)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	})
+	command(w.t, at.Host, "CONFIG SET port "+u.Port())
+}
+
+// ask sends one inline command and returns what Redis says at once.
+func ask(t *testing.T, host, line string) string {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", host, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(conn, "%s\r\n", line); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, 4096)
+	n, _ := conn.Read(answer) // a server that shuts down answers nothing
+	return string(answer[:n])
+}
+
+func command(t *testing.T, host, line string) {
+	t.Helper()
+	if got := ask(t, host, line); !strings.HasPrefix(got, "+OK") {
+		t.Fatalf("%s: %q", line, got)
+	}
+}
+
+func (w *world) epoch() int64 {
+	w.t.Helper()
+	u, err := url.Parse(w.Env("WEIR_REDIS"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	conn, err := net.DialTimeout("tcp", u.Host, 5*time.Second)
+	if err != nil {
+		return 0
+	}
+	_ = conn.Close()
+	var size int
+	var epoch int64
+	if _, err := fmt.Sscanf(ask(w.t, u.Host, "GET w:epoch"), "$%d\r\n%d", &size, &epoch); err != nil {
+		return 0
+	}
+	return epoch
+}
+
+// exact waits until Redis' own and external amounts of the month are the aggregator's, to the nano-dollar, with nothing held.
+func (w *world) exact(tenant string) {
+	w.t.Helper()
+	var why string
+	defer func() {
+		if w.t.Failed() {
+			w.t.Log(why)
+		}
+	}()
+	await(w.t, "exact counters of "+tenant, 40*time.Second, func() bool {
+		b, err := w.client(tenant).Budget(w.t.Context())
+		if err != nil {
+			why = err.Error()
+			return false
+		}
+		own, external := w.monthOf(tenant)
+		month := b.Windows["month"]
+		why = fmt.Sprintf("redis %+v, aggregator own %d and external %d", month, own, external)
+		return month.HeldUSD == "0" && nanos(month.OwnUSD) == own && nanos(month.ExternalUSD) == external
+	})
+}
+
+// monthOf is the aggregator's last word on a tenant's month.
+func (w *world) monthOf(tenant string) (own, external int64) {
+	w.t.Helper()
+	conn, err := w.Kafka()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	month := int64(time.Now().UTC().Year()*100 + int(time.Now().UTC().Month()))
+	err = conn.ReadPartition(w.t.Context(), topics.BudgetWindows, bus.PartitionFor([]byte(tenant), topics.BudgetWindows.Partitions()), -1, -1, func(rec bus.Record) error {
+		var m weirv1.WindowTotal
+		if err := proto.Unmarshal(rec.Value, &m); err != nil {
+			return err
+		}
+		if m.GetBaseEpoch() == 0 && m.GetTenantId() == tenant && m.GetScopeKind() == weirv1.ScopeKind_SCOPE_KIND_TENANT &&
+			m.GetKind() == weirv1.WindowKind_WINDOW_KIND_MONTH && m.GetWindow() == month {
+			own, external = m.GetOwnNanos(), m.GetExternalNanos()
+		}
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return own, external
+}
+
+// nanos reads decimal dollars exactly.
+func nanos(usd string) int64 {
+	whole, fraction, _ := strings.Cut(usd, ".")
+	var n int64
+	for _, c := range whole + (fraction + "000000000")[:9] {
+		if c >= '0' && c <= '9' {
+			n = n*10 + int64(c-'0')
+		}
+	}
+	return n
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// load is callers that reserve, hold, extend and settle until they are stopped, and add up what they were admitted.
+type load struct {
+	w        *world
+	ctx      context.Context
+	done     sync.WaitGroup
+	stop     func()
+	gate     sync.RWMutex // a caller's round holds it for reading
+	paused   bool
+	admitted atomic.Int64
+	number   atomic.Int64
+
+	mu      sync.Mutex
+	ceiling map[string]int64
+	// sure is, in nano-dollars, what is certainly settled or held: a hold from its answer until its settle is sent, and a
+	// settled amount from its answer on.
+	sure map[string]int64
+	over []string
+}
+
+func (w *world) load(ceilings map[string]int64) *load {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &load{w: w, ctx: ctx, ceiling: ceilings, sure: map[string]int64{}}
+	l.stop = sync.OnceFunc(func() {
+		if l.paused {
+			l.resume()
+		}
+		cancel()
+		l.done.Wait()
+	})
+	l.pause()
+	for tenant := range ceilings {
+		for i := range 4 {
+			l.done.Go(func() { l.calls(tenant, i == 0) })
+		}
+	}
+	return l
+}
+
+func (l *load) pause()  { l.gate.Lock(); l.paused = true }
+func (l *load) resume() { l.paused = false; l.gate.Unlock() }
+
+// some waits until so many more calls were admitted.
+func (l *load) some(t *testing.T, n int64) {
+	t.Helper()
+	from := l.admitted.Load()
+	await(t, "calls are admitted", 60*time.Second, func() bool { return l.admitted.Load() >= from+n })
+}
+
+func (l *load) add(tenant string, nanos int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sure[tenant] += nanos
+	if l.sure[tenant] > l.ceiling[tenant] {
+		l.over = append(l.over, fmt.Sprintf("%s: %d settled and held, %d allowed", tenant, l.sure[tenant], l.ceiling[tenant]))
+	}
+}
+
+func (l *load) mustHold(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range l.over {
+		t.Errorf("overspent (I1): %s", o)
+	}
+	l.over = nil
+}
+
+// calls is one caller: short calls, or long ones that show their receipts.
+func (l *load) calls(tenant string, long bool) {
+	for l.ctx.Err() == nil {
+		l.gate.RLock()
+		wait := l.call(tenant, long)
+		l.gate.RUnlock()
+		pause(l.ctx, wait)
+	}
+}
+
+// call makes one call and says how long to wait before the next. 1000 tokens in and up to 700 out hold $0.0095; a cent less
+// or so is settled.
+func (l *load) call(tenant string, long bool) time.Duration {
+	id := fmt.Sprintf("%s-%d", tenant, l.number.Add(1))
+	const input, most = 1000, 700
+	held := int64(input*2500 + most*10000)
+	a, err := l.w.client(tenant).Reserve(l.ctx, caller.Reservation{ID: id, Provider: "openai", Model: "gpt-4o", AgentID: "load", Estimate: caller.Estimate(input, most)})
+	var no *caller.Refusal
+	switch {
+	case errors.As(err, &no) && no.Code == "tenant_quota_exceeded":
+		return time.Second
+	case err != nil:
+		return 200 * time.Millisecond
+	}
+	l.add(tenant, held)
+	l.admitted.Add(1)
+	used := int64(50 + rand.N(most-50))
+	pause(l.ctx, time.Duration(20+rand.N(80))*time.Millisecond)
+	for range 8 {
+		if !long {
+			break
+		}
+		_, _ = l.w.client(tenant).Extend(l.ctx, id, a.Receipt) // where it fails, the next one may not
+		pause(l.ctx, 300*time.Millisecond)
+	}
+	l.add(tenant, -held)
+	s := caller.Chat(input, used)
+	s.Receipt = a.Receipt
+	for l.ctx.Err() == nil {
+		if _, err = l.w.client(tenant).Settle(l.ctx, id, s); err == nil {
+			l.add(tenant, input*2500+used*10000)
+			break
+		}
+		if errors.As(err, &no) && no.RetryAfter == 0 {
+			l.w.t.Errorf("settle of %s: %v", id, err)
+			break
+		}
+		pause(l.ctx, 100*time.Millisecond)
+	}
+	return 50 * time.Millisecond
+}

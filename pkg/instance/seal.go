@@ -1,0 +1,65 @@
+package instance
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weir-project/weir/pkg/budgetstore"
+	"github.com/weir-project/weir/pkg/domain/recovery"
+	"github.com/weir-project/weir/pkg/pgstore"
+)
+
+// sealWithin bounds the seal: `weir down` has its own time.
+const sealWithin = 2 * time.Second
+
+// errNotSealed: the counters are not those that a seal would vouch for.
+var errNotSealed = errors.New("the budget store is not whole, or is being recovered")
+
+// seal leaves the same random token in Postgres and in Redis, now that nobody writes to Redis any more. A Redis that comes
+// back with it has lost nothing, so the next start needs no recovery (design.md 4.4).
+func seal(ctx context.Context, s State) error {
+	ctx, cancel := context.WithTimeout(ctx, sealWithin)
+	defer cancel()
+	postgres, _ := s.Part("postgres")
+	redis, _ := s.Part("redis")
+	pg, err := pgstore.Open(ctx, postgres.Address)
+	if err != nil {
+		return err
+	}
+	defer pg.Close()
+	rd, err := budgetstore.Open(ctx, redis.Address, budgetstore.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rd.Close() }()
+	row, known, err := pg.EpochRow(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := rd.Inspect(ctx)
+	if err != nil {
+		return err
+	}
+	verdict, _ := recovery.Judge(recovery.Row{Epoch: row.Epoch, Recovering: row.Recovering, ReplicationIDs: row.ReplicationIDs},
+		recovery.Redis{Epoch: now.Epoch, ReplicationIDs: now.ReplicationIDs})
+	if !known || verdict != recovery.Serve {
+		return errNotSealed
+	}
+	token := make([]byte, 16)
+	if _, err := rand.Read(token); err != nil {
+		return fmt.Errorf("a token: %w", err)
+	}
+	text := hex.EncodeToString(token)
+	sealed, err := pg.Seal(ctx, row.Epoch, text)
+	if err == nil && !sealed {
+		err = errNotSealed
+	}
+	if err != nil {
+		return err
+	}
+	return rd.Seal(ctx, text) // last: whatever Redis keeps of it, it keeps everything before it
+}
