@@ -83,6 +83,9 @@ func scopeLineOf(k tenant.Contract, scope tenant.Counted, b budgetstore.Budget, 
 			line.Soft, line.ResetsAt = k.SoftDay, clock(calendar.Windows.DayEnds)
 		case admit.LimitMonth:
 			line.ResetsAt = clock(calendar.Windows.MonthEnds)
+			if k.Month == tenant.MonthRolling30 {
+				line.ResetsAt = clock(calendar.Windows.DayEnds) // the oldest day leaves
+			}
 		}
 		out.Windows[string(name)] = line
 	}
