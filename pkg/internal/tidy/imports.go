@@ -69,7 +69,8 @@ func checkImports(f goFile) []finding {
 			}
 			found = append(found, f.at(position, "imports %s: %s", name, ban.reason))
 		}
-		if from, to := serviceOf(f.path), serviceOf(name); from != "" && to != "" && from != to {
+		// A test may run the services beside its own in its process; they still speak over topics.
+		if from, to := serviceOf(f.path), serviceOf(name); from != "" && to != "" && from != to && !f.isTest() {
 			found = append(found, f.at(position, "imports %s: services speak over topics only, never by import", name))
 		}
 	}
@@ -89,7 +90,7 @@ func serviceOf(name string) string {
 // domainRank orders the pure packages: each may import only those of a lower rank.
 func domainRank() map[string]int {
 	return map[string]int{
-		"money": 0, "usage": 1, "window": 2, "pricing": 2, "lineage": 2, "ladder": 2, "tenant": 3,
+		"money": 0, "recovery": 0, "usage": 1, "window": 2, "pricing": 2, "lineage": 2, "ladder": 2, "tenant": 3,
 		"ledger": 4, "breaker": 4, "admit": 5,
 	}
 }
