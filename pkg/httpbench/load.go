@@ -16,7 +16,11 @@ import (
 )
 
 // errAnswer: an answer that is not the one expected, so the slot measured something else.
-var errAnswer = errors.New("an unexpected answer")
+var errAnswer = errors.New("not the answer that was wanted")
+
+// maxRefused is how many answers of a slot may be others than wanted: a machine that is busy with something else lets a
+// store miss a deadline now and then. They are no part of a rate.
+const maxRefused = 20
 
 // target is a server under load.
 type target struct {
@@ -45,6 +49,7 @@ func (w *world) load(ctx context.Context, what string, to target, slot time.Dura
 		connections[i] = c
 	}
 	var failed atomic.Pointer[error]
+	var refused atomic.Int64
 	var group sync.WaitGroup
 	times := make([][]time.Duration, clients)
 	server, own := cpuTime(to.pid), cpuTime(os.Getpid())
@@ -60,8 +65,11 @@ func (w *world) load(ctx context.Context, what string, to target, slot time.Dura
 					return
 				}
 				if err := c.ask(b.Bytes(), want); err != nil {
-					failed.Store(&err)
-					return
+					if !errors.Is(err, errAnswer) || refused.Add(1) > maxRefused {
+						failed.Store(&err)
+						return
+					}
+					continue
 				}
 				times[i] = append(times[i], w.cfg.Now().Sub(at))
 			}

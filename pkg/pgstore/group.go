@@ -16,7 +16,7 @@ import (
 // Bounds: transactions at once (more do not help one disk, and few make the batches large), changes and bytes in one of
 // them, and changes that wait; one more is refused at once, as ErrBusy.
 const (
-	maxTransactions = 3
+	maxTransactions = 2
 	maxChanges      = 128
 	maxBytes        = 4 << 20
 	maxWaiting      = 8192

@@ -203,6 +203,9 @@ func Canonical(raw json.RawMessage) []byte {
 	return readCanonical(raw)
 }
 
+// Reordered is Canonical where that changes nothing but white space and the order of members; false elsewhere.
+func Reordered(raw json.RawMessage) ([]byte, bool) { return plainCanonical(raw) }
+
 // readCanonical is Canonical for what is not plain.
 func readCanonical(raw []byte) []byte {
 	var v any

@@ -207,9 +207,7 @@ func given(raw json.RawMessage) bool { return raw != nil && string(raw) != "null
 // too large, the meters it was normalised to.
 func (c *charge) passOn(req settleRequest, u usage.Usage, provider string) {
 	if req.Usage != nil {
-		bare := usageevent.Canonical(withoutContent(req.Usage))
-		again, err := usage.Normalise(provider, req.API, bare)
-		if err == nil && len(bare) <= maxRawUsage && reflect.DeepEqual(again, u) {
+		if bare, ok := passable(req, u, provider); ok {
 			c.usage = bare
 			return
 		}
@@ -228,6 +226,22 @@ func (c *charge) passOn(req settleRequest, u usage.Usage, provider string) {
 		c.meters[string(usage.Output)] = money.Decimal{}
 	}
 }
+
+// passable is the provider's object as the event carries it, if that says the same as the whole.
+func passable(req settleRequest, u usage.Usage, provider string) ([]byte, bool) {
+	// The usual case: it is all usage, so nothing but its order can change. That tells nothing new as long as no two of
+	// its names differ by case alone, which encoding/json takes for the same.
+	if !mayHaveContent(req.Usage) && bytes.IndexFunc(req.Usage, isUpper) < 0 {
+		if bare, ok := usageevent.Reordered(req.Usage); ok {
+			return bare, len(bare) <= maxRawUsage
+		}
+	}
+	bare := usageevent.Canonical(withoutContent(req.Usage))
+	again, err := usage.Normalise(provider, req.API, bare)
+	return bare, err == nil && len(bare) <= maxRawUsage && reflect.DeepEqual(again, u)
+}
+
+func isUpper(r rune) bool { return r >= 'A' && r <= 'Z' }
 
 // isContent names the members of providers' responses that carry text.
 func isContent(member string) bool {
