@@ -54,7 +54,7 @@ func loadScripts() (scripts, error) {
 		reserve:   reserve,
 		batch:     batch,
 		extend:    with("state", "days", "roll", "charge", "minutes", "executions", "scopes", "holds", "extend"),
-		finish:    with("state", "days", "roll", "charge", "executions", "scopes", "holds", "finish"),
+		finish:    with("finish"),
 		due:       with("state", "sweep", "due"),
 		hold:      with("state", "hold"),
 		journal:   with("state", "days", "roll", "charge", "executions", "scopes", "holds", "journal"),

@@ -1,3 +1,5 @@
+--#splice
+
 -- Moves the open second forward to that of now, for an amount that was admitted then.
 local function advance(t, now)
   local open, second = floor(t[4] / 1000000), floor(now / 1000000)
@@ -18,13 +20,5 @@ local function charge(t, b, q, i, o, n)
     t[5], t[6], t[7], t[8] = t[5] + q, t[6] + i, t[7] + o, t[8] + n
     return
   end
-  local ring = get(t, '{r')
-  local at = #ring - 24
-  while at > 0 and open - (open - unpack_('<B', ring, at)) % 256 > b do at = at - 25 end
-  local rest = at + 25
-  if at > 0 then
-    local second, wq, wi, wo, wn = unpack_('<BI3i7i7i7', ring, at)
-    if second == b % 256 then q, i, o, n, rest = q + wq, i + wi, o + wo, n + wn, at end
-  end
-  put(t, '{r', sub(ring, 1, rest - 1) .. pack('<BI3i7i7i7', b % 256, q, i, o, n) .. sub(ring, at + 25))
+  put(t, '{r', splice(get(t, '{r'), open, b, q, i, o, n))
 end
