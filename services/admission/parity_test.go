@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/tenant"
+	"github.com/weir-project/weir/pkg/domain/window"
 )
 
 // Goal: HTTP and gRPC are two forms of the same functions: the same requests in the same order, from tenants in the same
@@ -21,6 +22,7 @@ func TestParityWalk(t *testing.T) {
 	k.Limits = tenant.Limits{RequestsPerMinute: 400, Concurrency: 15, OpenExecutions: 4, OutputTokensPerMinute: 20_000}
 	k.Ceilings = tenant.Ceilings{Minute: 90 * dollar, Day: 20 * dollar, Month: 400 * dollar}
 	k.SoftDay, k.Execution.MaxDepth, k.Execution.MaxCalls, k.Markup = true, 2, 25, percent("10")
+	k = k.WithScope(tenant.Scope{Scope: window.Scope{Kind: window.Agent, ID: "a1"}, Ceilings: tenant.Ceilings{Day: 2 * dollar}})
 	w := newWorld(t, map[string]tenant.Contract{"web": k, "rpc": k})
 	b := w.startBoth()
 	seed := uint64(time.Now().UnixNano())
@@ -101,7 +103,7 @@ func (k *walker) next() (web, rpc ask) {
 	case n < 18:
 		return same(ask{"GetReservation", pick(k, k.id("r", 60), "-"), nil})
 	case n < 19:
-		return same(ask{"GetBudget", "", nil})
+		return same(ask{"GetBudget", "", object{}})
 	default:
 		return same(k.events())
 	}
@@ -128,7 +130,7 @@ func (k *walker) reserveBody() (object, string) {
 	if k.random.IntN(3) == 0 {
 		body["effect"] = pick(k, "read", "write", "write", "neither")
 	}
-	if k.random.IntN(4) == 0 {
+	if k.random.IntN(3) == 0 {
 		body["agent_id"], body["cost_center"], body["lease_seconds"] = k.id("a", 3), pick(k, "research", "research", "research", "bad cost!"), pick(k, 60, 0, 60, 90000)
 	}
 	token := ""
@@ -169,7 +171,9 @@ func (k *walker) batch() (web, rpc ask) {
 
 func (k *walker) settle() (web, rpc ask) {
 	body := object{"status": pick(k, "", "SUCCESS", "SUCCESS", "FAILED", "PARTIAL", "MAYBE")}
-	switch k.random.IntN(5) {
+	switch k.random.IntN(6) {
+	case 5:
+		body["cache_hit"] = pick(k, "exact", "semantic", "lucky")
 	case 0:
 		body["meters"] = object{"input_tokens": 2, "output_tokens": pick(k, 3, 4)}
 	case 1:
