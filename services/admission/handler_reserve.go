@@ -156,7 +156,7 @@ func priceProblem(err error) *Problem {
 
 // request is what the budget store decides on. It completes q's call, which from then on is what the hold keeps.
 func (s *Service) request(c caller, req reserveRequest, x identity.Execution, q *quotes, now time.Time) (budgetstore.Request, *Problem) {
-	loc, err := c.contract.Location()
+	loc, err := s.zone(c.contract)
 	if err != nil {
 		return budgetstore.Request{}, problem(codeInternal, "The tenant's time zone is not known here.")
 	}
@@ -206,7 +206,7 @@ func (s *Service) reserved(c caller, p prepared, reply budgetstore.Reply) (answe
 	h := hold{Tenant: c.tenant, Epoch: request.Tenant.Epoch, ID: request.ID, Fingerprint: request.Fingerprint, Answer: reply.Answer, rawCall: request.Context}
 	switch reply.Verdict {
 	case budgetstore.Refused:
-		loc, err := c.contract.Location()
+		loc, err := s.zone(c.contract)
 		if err != nil {
 			return answer{}, problem(codeInternal, "The tenant's time zone is not known here.")
 		}

@@ -70,6 +70,7 @@ type Service struct {
 	windows     *bus.Consumer
 
 	description []byte // the document of GET /openapi.json
+	zones       zones
 	observe     *obs.Server
 	metrics     *metrics
 	quiet       quiet

@@ -1,0 +1,27 @@
+package admission
+
+import (
+	"sync"
+	"time"
+
+	"github.com/weir-project/weir/pkg/domain/tenant"
+)
+
+// zones keeps the time zones of tenants: time.LoadLocation reads a file each time. There are no more of them than IANA
+// names, since contracts are validated.
+type zones struct{ byName sync.Map }
+
+// zone is the tenant's time zone.
+func (s *Service) zone(k tenant.Contract) (*time.Location, error) {
+	if k.Timezone == "" {
+		return time.UTC, nil
+	}
+	if known, ok := s.zones.byName.Load(k.Timezone); ok {
+		return known.(*time.Location), nil
+	}
+	loc, err := k.Location()
+	if err == nil {
+		s.zones.byName.Store(k.Timezone, loc)
+	}
+	return loc, err
+}
