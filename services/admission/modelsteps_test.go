@@ -21,6 +21,7 @@ import (
 
 func (s *stroll) start(offset int64) {
 	s.d.addTenant(s.tenant, strollContract())
+	s.d.compareEpoch()
 	s.b = newBooks(s.d, s.tenant, offset)
 	s.reader = s.b.newReader(0)
 	s.compare() // makes the tenant's counters
