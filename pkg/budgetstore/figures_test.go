@@ -10,6 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/ladder"
+	"github.com/weir-project/weir/pkg/domain/window"
 )
 
 func TestFigures(t *testing.T) {
@@ -49,6 +51,8 @@ func FuzzHold(f *testing.F) {
 	f.Add(make([]byte, stateSize))
 	r := Request{Execution: admit.Execution{Root: "ab"}, Limits: admit.Limits{Minute: admit.NoCeiling()}, Context: []byte("c")}
 	f.Add(append(make([]byte, stateSize), r.kept()...))
+	r.Saving, r.Scopes = &admit.Estimate{Nanos: 1}, []ScopeLimit{{Kind: window.Agent, ID: "a"}}
+	f.Add(append(make([]byte, stateSize), r.kept()...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		figs := &figures{b: b}
 		h := figs.hold("id")
@@ -56,6 +60,39 @@ func FuzzHold(f *testing.F) {
 			t.Errorf("%d bytes read as root %q and context %q", len(b), h.Root, h.Context)
 		}
 	})
+}
+
+// What a hold keeps comes back, with either price, with sub-scopes and without.
+func TestHoldComesBack(t *testing.T) {
+	r := Request{ID: "r", Estimate: admit.Estimate{Nanos: 50, InputTokens: 5, OutputTokens: 6}, Execution: admit.Execution{Root: "root", Depth: 2},
+		Limits: admit.Limits{Concurrency: 3, Day: admit.Hard(1000)}, Lease: time.Minute, Context: []byte("context")}
+	saving := admit.Estimate{Nanos: 20, InputTokens: 5, OutputTokens: 4}
+	for _, told := range []byte{0, 2 | 1<<3 | 64} {
+		if told != 0 {
+			r.Saving = &saving
+			r.Scopes = []ScopeLimit{{Kind: window.Agent, ID: "a"}, {Kind: window.APIKey, ID: "k"}}
+		}
+		state := make([]byte, stateSize)
+		state[152] = told
+		f := &figures{b: append(state, r.kept()...)}
+		h := f.hold("r")
+		if err := f.err("hold"); err != nil || h.Root != "root" || string(h.Context) != "context" || len(h.Scopes) != len(r.Scopes) {
+			t.Fatalf("%+v, %v", h, err)
+		}
+		want := r.Estimate
+		if told != 0 {
+			want = saving
+		}
+		if a := h.Answer; a.Reserved != want || a.Saving != (told != 0) || a.Rung != ladder.Rung(told&7) || a.RungBefore != ladder.Rung(told>>3&7) ||
+			a.Execution.Depth != 2 || a.DayCeiling != 1000 {
+			t.Errorf("%+v", a)
+		}
+		for i, scope := range h.Scopes {
+			if scope.Kind != r.Scopes[i].Kind || scope.ID != r.Scopes[i].ID {
+				t.Errorf("sub-scope %d is %+v", i, scope)
+			}
+		}
+	}
 }
 
 func TestRequestIsChecked(t *testing.T) {
@@ -68,7 +105,8 @@ func TestRequestIsChecked(t *testing.T) {
 		"long id": func(r *Request) { r.ID = strings.Repeat("x", 129) }, "root": func(r *Request) { r.Execution.Root = "{" },
 		"context": func(r *Request) { r.Context = make([]byte, MaxContext+1) }, "lease": func(r *Request) { r.Lease = 0 },
 		"depth": func(r *Request) { r.Execution.Depth = -1 }, "estimate": func(r *Request) { r.Estimate.Nanos = -1 },
-		"limits": func(r *Request) { r.Limits.Concurrency = 0 },
+		"limits": func(r *Request) { r.Limits.Concurrency = 0 }, "saving": func(r *Request) { r.Saving = &admit.Estimate{Nanos: -1} },
+		"effect": func(r *Request) { r.Effect = 2 }, "sub-scope": func(r *Request) { r.Scopes = []ScopeLimit{{Kind: window.Agent, ID: "{"}} },
 	} {
 		r := good
 		spoil(&r)
