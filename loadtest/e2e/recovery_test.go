@@ -57,6 +57,7 @@ func TestRecovery(t *testing.T) {
 			w.on(sub).survives(l, func(w *world) { w.failOver(testkit.RedisServer(t, part.Config{})) })
 		})
 	}
+	t.Run("its own server again, far behind", func(t *testing.T) { w.on(t).survives(l, (*world).comeBack) })
 	l.stop()
 	w.mustAudit()
 	if n := l.admitted.Load(); n < 200 {
@@ -173,6 +174,16 @@ func (w *world) failOver(replica *part.Part) {
 		return err != nil
 	})
 	command(w.t, at.Host, "CONFIG SET port "+u.Port())
+}
+
+// comeBack ends the promoted server and starts the instance's own, whose data are of an earlier epoch.
+func (w *world) comeBack() {
+	u, err := url.Parse(w.Env("WEIR_REDIS"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ask(w.t, u.Host, "SHUTDOWN NOSAVE")
+	w.up()
 }
 
 // ask sends one inline command and returns what Redis says at once.

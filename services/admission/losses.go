@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/weir-project/weir/pkg/budgetstore"
@@ -68,12 +67,5 @@ func (s *Service) raise(ctx context.Context, lost int64, reason string) bool {
 
 // markers are the events that say in every partition of the usage topic where a phase of an epoch begins.
 func (s *Service) markers(epoch int64, phase string) []outbox.Event {
-	out := make([]outbox.Event, topics.UsageEvents.Partitions())
-	for i := range out {
-		partition := int32(i)
-		ev := usageevent.MarkerEvent(usageevent.Marker{Epoch: epoch, Phase: phase, Partition: partition})
-		out[i] = signed(s.cfg.Secret, ev)
-		out[i].AggregateType, out[i].AggregateID, out[i].Partition = "epoch", fmt.Sprintf("epoch:%d", partition), &partition
-	}
-	return out
+	return pgstore.EpochMarkers(s.cfg.Secret, epoch, phase, topics.UsageEvents.Partitions())
 }
