@@ -57,7 +57,7 @@ const stateSize = 185
 // reserveCall is the keys and arguments that reserve.lua's header lists.
 func (s *Store) reserveCall(r Request) (keys []string, args []any) {
 	keys = []string{key(r.Tenant, "s")}
-	execution := "{" // any field that is there
+	execution := "" // no field is called that
 	if r.Execution.Root != "" {
 		execution = "{x" + r.Execution.Root
 	}

@@ -1,5 +1,5 @@
 -- reserve: decides on one reservation. KEYS s. ARGV packed request, id, what the hold keeps of the request (see
--- holds.lua), the execution's field ("{x" and its root, or "{" without one); only where they are needed
+-- holds.lua), the execution's field ("{x" and its root, or '' without one); only where they are needed
 -- test clock ('' in production) and sub-scopes (see scoped.lua). Reply: field "{" as the call left it, or a verdict byte and
 -- its figures (see reserve.go).
 --
@@ -93,7 +93,7 @@ end
 -- The execution: its own limits once they are known, else the caller's.
 local xown, xheld, xc, flags, xext, xversion = 0, 0, 0, 0, 0, 0
 local xcost, xdepth, xcalls = 9007199254740991, 9007199254740991, 9007199254740991
-if xfield ~= '{' then
+if xfield ~= '' then
   if not X then X = call('GET', string.sub(key, 1, -2) .. 'x:' .. string.sub(xfield, 3)) end
   if X then xown, xheld, xc, flags, xext, xcost, xdepth, xcalls, xversion = unpack_('<dddBddddd', X) end
   if flags % 2 == 0 then xcost, xdepth, xcalls = unpack_('<ddd', arg, 155) end
@@ -144,7 +144,7 @@ elseif running >= lc then
   if running >= lc then code, limit, window, used, asked, ceiling = 1, 4, 0, running, 1, lc end
 end
 
-local opens = lx > 0 and flags < 8 and xfield ~= '{'
+local opens = lx > 0 and flags < 8 and xfield ~= ''
 if opens and not code then
 --#opened
   local n = opened(key, now)
@@ -175,7 +175,7 @@ end
 local ends = now + lease
 if running == 0 or ends < first then first = ends end
 local x
-if xfield ~= '{' then
+if xfield ~= '' then
   xown, xc = xown + nano, xc + 1
   x = pack('<dddBdddddd', xown, xheld + nano, xc, (opens or flags > 7) and 9 or 1, xext, xcost, xdepth, xcalls, xversion, now)
   if opens then call('SADD', string.sub(key, 1, -2) .. 'o', string.sub(xfield, 3)) end
