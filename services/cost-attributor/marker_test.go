@@ -102,7 +102,9 @@ func TestMarkersOfOthers(t *testing.T) {
 			r.Value = usageevent.Encode(usageevent.MarkerEvent(usageevent.Marker{Epoch: 10, Phase: usageevent.EpochRaised, Partition: r.Partition}))
 		}, reasonNoIdentity},
 		"in another partition": {func(r *bus.Record) { r.Partition++ }, reasonMisrouted},
-		"malformed":            {func(r *bus.Record) { r.Value = []byte(`{"specversion":"1.0","id":"epoch:9:raised:0","source":"weir/admission","type":"weir.epoch.v1","data":{}}`) }, "malformed"},
+		"malformed": {func(r *bus.Record) {
+			r.Value = []byte(`{"specversion":"1.0","id":"epoch:9:raised:0","source":"weir/admission","type":"weir.epoch.v1","data":{}}`)
+		}, "malformed"},
 	} {
 		w := newWorld(t, true)
 		r := w.markers(9, usageevent.EpochRaised)[0]
