@@ -224,6 +224,18 @@ func TestUnpriced(t *testing.T) {
 	if e := candidate(t, k).Entry; e.Own != 0 || e.External != 0 || e.Priced() {
 		t.Errorf("%+v", e)
 	}
+	// A late figure without a price keeps what the hold was: the entry that it reverses does not free it.
+	s := NewState()
+	book(t, s, message(Expiry, "u1"))
+	l := message(Late, "l1")
+	l.Costing = nil
+	var sum money.Nano
+	for _, e := range book(t, s, l).Entries {
+		sum += e.Own + e.External
+	}
+	if sum != 0 { // -held, and held
+		t.Errorf("%d", sum)
+	}
 }
 
 func TestReversalIsExact(t *testing.T) {
