@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"hash"
 	"os"
+	"sync"
 )
 
 // SignatureHeader is the Kafka header that carries the signature of a record's value.
@@ -18,14 +20,19 @@ const (
 )
 
 // Secret is the HMAC key which admission, breaker and attributor share by file. It prints as stars.
-type Secret struct{ key []byte }
+type Secret struct {
+	key []byte
+	// macs are hashes that have taken in the key: doing that anew for each signature costs as much as a short message.
+	macs *sync.Pool
+}
 
 // NewSecret takes a key of at least 32 bytes.
 func NewSecret(key []byte) (Secret, error) {
 	if len(key) < minSecretBytes {
 		return Secret{}, fmt.Errorf("identity: an HMAC secret has at least %d bytes, this one %d", minSecretBytes, len(key))
 	}
-	return Secret{key: bytes.Clone(key)}, nil
+	key = bytes.Clone(key)
+	return Secret{key: key, macs: &sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}, nil
 }
 
 // LoadSecret reads a secret file; white space around it is not part of the key.
@@ -51,7 +58,9 @@ func (s Secret) GoString() string { return "identity.Secret(*****)" }
 func (s Secret) IsZero() bool { return len(s.key) == 0 }
 
 func (s Secret) mac(prefix string, body []byte) []byte {
-	m := hmac.New(sha256.New, s.key)
+	m := s.macs.Get().(hash.Hash)
+	defer s.macs.Put(m)
+	m.Reset()
 	m.Write([]byte(prefix))
 	m.Write(body)
 	return m.Sum(nil)

@@ -26,6 +26,10 @@ func TestShortWayIsTheLongWay(t *testing.T) {
 		if got := normal(d); !got.Equal(d) || got.Exponent() > 0 || got.Exponent() < 0 && got.Coefficient().String()[len(got.Coefficient().String())-1] == '0' && !got.IsZero() {
 			t.Errorf("%v is normal as %v e %d", d, got, got.Exponent())
 		}
+		other := anyDecimal(t)
+		if got, want := Price(Decimal{d}, Decimal{other}), d.Mul(other).RoundBank(Scale); !got.d.Equal(want) || got.String() != want.String() {
+			t.Errorf("%v × %v is %s, not %s", d, other, got, want)
+		}
 		if n, ok := ceilSmall(USD{d}); ok && !decimal.New(int64(n), -nanoScale).Equal(d.RoundUp(nanoScale)) {
 			t.Errorf("%v is %d nano-dollars", d, n)
 		}

@@ -28,7 +28,15 @@ func ParseUSD(s string) (USD, error) {
 }
 
 // Price returns quantity × rate as one line: rounded half-even to 18 digits.
-func Price(quantity, rate Decimal) USD { return USD{quantity.d.Mul(rate.d).RoundBank(Scale)} }
+func Price(quantity, rate Decimal) USD {
+	q, small1 := small(quantity.d)
+	r, small2 := small(rate.d)
+	exp := quantity.d.Exponent() + rate.d.Exponent()
+	if small1 && small2 && exp >= -Scale && exp <= 0 && quantity.d.NumDigits()+rate.d.NumDigits() <= smallDigits {
+		return USD{decimal.New(q*r, exp)} // nothing to round
+	}
+	return USD{quantity.d.Mul(rate.d).RoundBank(Scale)}
+}
 
 // Mul returns a × quantity, rounded as a line.
 func (a USD) Mul(quantity Decimal) USD { return USD{a.d.Mul(quantity.d).RoundBank(Scale)} }
