@@ -50,7 +50,7 @@ type recoverer struct {
 // recoverLost carries recoveries out while this replica leads, until ctx ends.
 func (s *Service) recoverLost(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if s.epochs.last().Recovering {
+		if s.epochs.last().Recovering && s.catalogs.loaded() { // limits of executions are made from contracts
 			if err := s.lead(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errOver) {
 				s.logQuietly("lead", "a recovery of the budget store does not advance here", err)
 			}

@@ -104,8 +104,8 @@ func (s *script) migrations(files embed.FS) {
 const postgresGrants = `
 CREATE ROLE weir_admission LOGIN;
 CREATE ROLE weir_outbox_relay LOGIN;
-GRANT SELECT, INSERT, UPDATE, DELETE ON reservations, executions TO weir_admission;
-GRANT SELECT, INSERT, UPDATE ON tenant_states, redis_epoch TO weir_admission;
+GRANT SELECT, INSERT, UPDATE, DELETE ON reservations, executions, tenant_states TO weir_admission;
+GRANT SELECT, INSERT, UPDATE ON redis_epoch TO weir_admission;
 `
 
 // clickhouseGrants are the least rights of the two sinks and of finance.
