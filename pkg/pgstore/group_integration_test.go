@@ -79,8 +79,7 @@ func TestMixedBatches(t *testing.T) {
 				case 0:
 					_, done, err = f.End(t.Context(), r, event(name))
 				case 1:
-					_, done, err = f.End(t.Context(), row(id, []pgstore.Outcome{pgstore.Released, pgstore.External}[n%2]), nil)
-					done = false // it has no event
+					_, _, err = f.End(t.Context(), row(id, []pgstore.Outcome{pgstore.Released, pgstore.External}[n%2]), nil) // it has no event
 				case 2:
 					r = row(id, pgstore.Expired)
 					r.EventID = name

@@ -118,7 +118,7 @@ func (c call) heldIn(scopes []window.Scope) (out call, changed bool) {
 		}
 		letters += letter
 	}
-	changed = strings.ToLower(letters) == strings.ToLower(c.Scopes) && letters != c.Scopes
+	changed = strings.EqualFold(letters, c.Scopes) && letters != c.Scopes
 	if changed {
 		c.Scopes = letters
 	}
