@@ -31,7 +31,7 @@ import (
 const lossTenants = `
 tenants:
   - {id: roomy, limits: {concurrency: 50}, ceilings: {minute_usd: 500, day_usd: 500, month_usd: 500}}
-  - {id: tight, limits: {concurrency: 50}, ceilings: {minute_usd: 500, day_usd: 500, month_usd: 1.50}}
+  - {id: tight, limits: {concurrency: 50}, ceilings: {minute_usd: 500, day_usd: 500, month_usd: 0.60}}
 `
 
 // A lost Redis, while callers go on: emptied, restarted without data, rolled back to an old snapshot, and failed over to a
@@ -41,7 +41,7 @@ func TestRecovery(t *testing.T) {
 	t.Setenv("ADMISSION_MAX_LEASE", "2s")
 	w := start(t, "--replicas", "admission=2")
 	w.tenants(lossTenants, "roomy", "tight")
-	l := w.load(map[string]int64{"roomy": 500e9, "tight": 1.5e9})
+	l := w.load(map[string]int64{"roomy": 500e9, "tight": 600e6})
 	defer l.stop()
 	t.Run("planned restart", func(t *testing.T) { w.on(t).planned(l) })
 	for round := range 3 {
@@ -60,8 +60,8 @@ func TestRecovery(t *testing.T) {
 	t.Run("its own server again, far behind", func(t *testing.T) { w.on(t).survives(l, (*world).comeBack) })
 	l.stop()
 	w.mustAudit()
-	if n := l.admitted.Load(); n < 200 {
-		t.Errorf("only %d calls were admitted", n)
+	if l.admitted.Load() < 200 || l.refused.Load() == 0 {
+		t.Errorf("%d calls were admitted, and %d refused at the ceiling", l.admitted.Load(), l.refused.Load())
 	}
 }
 
@@ -306,6 +306,7 @@ type load struct {
 	gate     sync.RWMutex // a caller's round holds it for reading
 	paused   bool
 	admitted atomic.Int64
+	refused  atomic.Int64 // because a ceiling was reached
 	number   atomic.Int64
 
 	mu      sync.Mutex
@@ -384,7 +385,8 @@ func (l *load) call(tenant string, long bool) time.Duration {
 	var no *caller.Refusal
 	switch {
 	case errors.As(err, &no) && no.Code == "tenant_quota_exceeded":
-		return time.Second
+		l.refused.Add(1)
+		return 300 * time.Millisecond
 	case err != nil:
 		return 200 * time.Millisecond
 	}

@@ -16,6 +16,8 @@ import (
 const (
 	// epochInterval is how long the row of the epoch is not read again; with what a reading takes, it is read twice a second.
 	epochInterval = 300 * time.Millisecond
+	// epochAgain is the same after something was changed.
+	epochAgain = 20 * time.Millisecond
 	// epochLasts is how long a replica serves by one reading (design.md 4.4).
 	epochLasts = 2 * time.Second
 	// inspectWithin bounds the question to Redis, so that one which does not answer makes no reading older than epochLasts.
@@ -169,8 +171,9 @@ func (s *Service) sameEpoch(context.Context) error {
 // watchEpoch keeps reading what Postgres and Redis say of the epoch until ctx ends.
 func (s *Service) watchEpoch(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if s.readEpoch(ctx) {
-			continue // what it read has changed by what it did
+		if s.readEpoch(ctx) { // what it read has changed by what it did
+			pause(ctx, epochAgain)
+			continue
 		}
 		select {
 		case <-ctx.Done():

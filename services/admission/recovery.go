@@ -29,22 +29,21 @@ var errOver = errors.New("the recovery is over, or another one's")
 // recoverer carries one recovery out, as its leader (design.md 4.4). Whoever takes it over begins at the first step, but
 // for the barrier: every step may be done again.
 type recoverer struct {
-	s     *Service
-	lead  *pgstore.Lead
-	maker budgetstore.Maker
-	row   pgstore.RedisEpoch
-	readAt,
-	began time.Time
-	books []*book // by partition
-	did   recovery.Progress
+	s      *Service
+	lead   *pgstore.Lead
+	maker  budgetstore.Maker
+	row    pgstore.RedisEpoch // as of readAt
+	readAt time.Time
+	began  time.Time
+	books  []*book // by partition
+	did    recovery.Progress
 
-	loaded         map[string]bool // tenants
-	merged         int             // pending holds that became open ones
-	applied        int             // journal entries
-	executions     int
-	lastSaid       time.Time
-	lastSaidWaits  string
-	lastSaidFailed time.Time
+	// What was done, for the log: tenants, pending holds that became open ones, journal entries, executions.
+	loaded                      map[string]bool
+	merged, applied, executions int
+	// What was last said, and when.
+	saidFor              string
+	saidAt, saidFailedAt time.Time
 }
 
 // recoverLost carries recoveries out while this replica leads, until ctx ends.
@@ -121,8 +120,8 @@ func (r *recoverer) run(ctx context.Context) error {
 		case r.lead.Check(ctx) != nil:
 			return err
 		}
-		if now := r.s.deps.Now(); now.Sub(r.lastSaidFailed) > sayInterval && ctx.Err() == nil {
-			r.lastSaidFailed = now
+		if now := r.s.deps.Now(); now.Sub(r.saidFailedAt) > sayInterval && ctx.Err() == nil {
+			r.saidFailedAt = now
 			r.s.deps.Log.Warn("a step of the recovery will be tried again", "step", recovery.Next(r.progress()).String(), "error", err)
 		}
 		pause(ctx, stepPause)
@@ -252,10 +251,10 @@ func (r *recoverer) finish(ctx context.Context) error {
 // say tells what the recovery waits for, when that is news and then every ten seconds.
 func (r *recoverer) say(what string, args ...any) {
 	now := r.s.deps.Now()
-	if what == r.lastSaidWaits && now.Sub(r.lastSaid) < sayInterval {
+	if what == r.saidFor && now.Sub(r.saidAt) < sayInterval {
 		return
 	}
-	r.lastSaid, r.lastSaidWaits = now, what
+	r.saidAt, r.saidFor = now, what
 	r.s.deps.Log.Warn("the recovery waits", append([]any{"for", what, "epoch", r.maker.Epoch}, args...)...)
 }
 
