@@ -29,7 +29,7 @@ type Config struct {
 	// OldTokenKeys are the public halves of keys that TokenKey replaces: their tokens stay valid until they expire.
 	OldTokenKeys []*weirv1.SigningKey
 
-	// JWKSURL is where the callers' JWT keys are; "" = API keys only.
+	// JWKSURL is where the callers' JWT keys are; "" = no JWTs are taken.
 	JWKSURL string
 	JWT     identity.JWTConfig
 	// Slack and Telegram verify webhooks; nil where none are taken.
@@ -74,7 +74,7 @@ func LoadConfig(args []string, lookup func(string) (string, bool), out, errOut i
 	secret := s.Secret("hmac-secret", "key of receipts and event signatures, shared with the attributor, at least 32 bytes")
 	tokenKey := s.Secret("token-key", "Ed25519 key of execution tokens, PEM PKCS8")
 	oldKeys := s.Secret("token-old-key", "keys that -token-key-file replaces, PEM, public halves suffice: their tokens stay valid until they expire")
-	jwks := s.String("jwt-jwks-url", "", "key set of callers' JWTs; none: API keys only")
+	jwks := s.String("jwt-jwks-url", "", "key set of callers' JWTs; none: no JWTs are taken")
 	issuer := s.String("jwt-issuer", "", "iss that a JWT must have")
 	audience := s.String("jwt-audience", "", "aud that a JWT must have")
 	claim := s.String("jwt-tenant-claim", "tenant", "claim that names the tenant, or the tenants")

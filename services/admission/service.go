@@ -57,7 +57,7 @@ type Service struct {
 	rows     *pgstore.Store
 
 	catalogs *catalogs
-	jwt      *identity.JWTVerifier // nil: API keys only
+	jwt      *identity.JWTVerifier // nil: no JWTs are taken
 	jwks     *identity.JWKS
 	epochs   epochs
 	reading  singleflight.Group      // of the epoch
