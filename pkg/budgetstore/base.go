@@ -79,8 +79,8 @@ func (s *Store) LoadBase(ctx context.Context, tenant string, m Maker, b Base) (i
 	for chunk := range slices.Chunk(b.Executions, batch) {
 		args := []any{packed(nil, m.Epoch, m.Generation), millis(s.opts.ExecutionTTL)}
 		for _, x := range chunk {
-			if err := checkID("root execution", x.Root); err != nil {
-				return 0, err
+			if !nameable(x.Root) {
+				continue
 			}
 			args = append(args, packed(nil, clamp(x.Own), clamp(x.External), x.Calls, x.Version, x.LastUsed.UnixMicro()), x.Root)
 		}
@@ -117,11 +117,14 @@ func (s *Store) makeBase(ctx context.Context, t Tenant, m Maker, b Base) error {
 func (s *Store) makeScopes(ctx context.Context, t Tenant, m Maker, b Base) error {
 	own := map[window.Scope][]byte{}
 	for _, x := range b.External {
-		if x.SubScope.Scope != (window.Scope{}) {
+		if x.SubScope.Scope != (window.Scope{}) && !x.SubScope.unknown() {
 			own[x.SubScope.Scope] = nil
 		}
 	}
 	for _, scope := range b.Scopes {
+		if (ScopeRef{Scope: scope.Scope}).unknown() {
+			continue
+		}
 		for _, x := range inOrder(scope.Own) {
 			if err := x.validate(); err != nil {
 				return err

@@ -24,7 +24,7 @@ func (s *Store) ApplyJournal(ctx context.Context, t Tenant, entries []JournalEnt
 			if err := e.Actual.Validate(); err != nil {
 				return changed, fmt.Errorf("journal offset %d: %w", e.Offset, err)
 			}
-			scopes, err := scopeRefs(e.Scopes)
+			scopes, err := scopeRefs(slices.DeleteFunc(slices.Clone(e.Scopes), ScopeRef.unknown))
 			if err != nil {
 				return changed, fmt.Errorf("journal offset %d: %w", e.Offset, err)
 			}
@@ -46,7 +46,9 @@ func (s *Store) ApplyJournal(ctx context.Context, t Tenant, entries []JournalEnt
 
 // ApplyExternal takes cumulative totals of one tenant, in any order; only a
 // higher version than the one held is taken. Totals of windows that are no
-// longer kept are ignored. It returns how many were taken.
+// longer kept are ignored, and so are those of a name that no reservation can
+// bring: any producer may make such an event up, and no ceiling is about it.
+// It returns how many were taken.
 func (s *Store) ApplyExternal(ctx context.Context, t Tenant, totals []ExternalTotal) (int, error) {
 	taken := 0
 	for chunk := range slices.Chunk(totals, batch) {
@@ -55,16 +57,17 @@ func (s *Store) ApplyExternal(ctx context.Context, t Tenant, totals []ExternalTo
 			if x.Nanos > money.MaxNano || x.Nanos < -money.MaxNano || x.Version < 0 || x.Version > admit.Unlimited {
 				return taken, fmt.Errorf("%w: external total %+v", admit.ErrInvalid, x)
 			}
-			if x.Scope == ExecutionScope {
-				if err := checkID("root execution", x.Root); err != nil {
-					return taken, err
-				}
+			if x.Scope == ExecutionScope && !nameable(x.Root) || x.SubScope.unknown() {
+				continue
 			}
 			sub, err := x.SubScope.ref()
 			if err != nil {
 				return taken, err
 			}
 			args = append(args, packed(nil, int64(x.Scope), x.Window, x.Version, int64(x.Nanos)), x.Root, sub)
+		}
+		if len(args) == 3 {
+			continue
 		}
 		_, f, err := s.run(ctx, "external", s.scripts.external, []string{key(t, "s")}, args...)
 		if err != nil {

@@ -46,6 +46,9 @@ func scopeOf(name string) window.Scope {
 	return window.Scope{}
 }
 
+// unknown reports whether no reservation can count in it: its name is none that Redis could hold.
+func (r ScopeRef) unknown() bool { return r.Scope != (window.Scope{}) && !nameable(r.ID) }
+
 // ref is the sub-scope as journal.lua and external.lua take it; "" for none.
 func (r ScopeRef) ref() (string, error) {
 	if r.Scope == (window.Scope{}) {

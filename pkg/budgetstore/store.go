@@ -178,6 +178,10 @@ func (s *Store) Ping(ctx context.Context) error {
 // key names one key of a tenant.
 func key(t Tenant, name string) string { return "w:{" + t.ID + "}:" + name }
 
+// nameable reports whether a name of the journal's is one that a reservation may bring. Usage that never asked may have
+// any name, and one that is not ours must hold nobody up.
+func nameable(id string) bool { return checkID("", id) == nil }
+
 // checkID refuses ids that could leave their key or their hash tag.
 func checkID(what, id string) error {
 	if id == "" || len(id) > maxID || strings.ContainsAny(id, "{}") {
