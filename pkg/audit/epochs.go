@@ -215,7 +215,7 @@ func checkBaseKey(at baseKey, m *weirv1.WindowTotal, r *Report) {
 }
 
 // baseOf folds what stands before a marker, and keeps what its base has: minutes of the last 10 minutes, days of 32 days,
-// months of 3, executions of 49 hours, all before the time of the marker. Each total has the marker's version.
+// months of 3, executions of 8 days, all before the time of the marker. Each total has the marker's version.
 func baseOf(j *journal, book catalogs, m mark) map[WindowKey]*total {
 	before := &journal{entries: slices.DeleteFunc(slices.Clone(j.entries), func(e entry) bool {
 		return e.at.partition != m.at.partition || e.at.offset > m.at.offset
@@ -245,7 +245,7 @@ func counts(k WindowKey, t *total, at time.Time) bool {
 		yesterday := at.AddDate(0, 0, -1)
 		return k.Window >= number("200601", yesterday.AddDate(0, 0, 1-yesterday.Day()).AddDate(0, -2, 0))
 	case "EXECUTION":
-		return !t.latest.Before(at.Add(-49 * time.Hour))
+		return !t.latest.Before(at.Add(-8 * 24 * time.Hour))
 	}
 	return false
 }

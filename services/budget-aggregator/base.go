@@ -24,7 +24,7 @@ const (
 	baseMinutes    = 10 * time.Minute
 	baseDays       = 32
 	baseMonths     = 3
-	baseExecutions = 49 * time.Hour // a root may live for 48
+	baseExecutions = 8 * 24 * time.Hour // admission lets a root live for 7 days, and one that was idle may go on
 )
 
 // raised is a marker that begins an epoch in this partition: its base is the totals of the entries below offset.

@@ -70,7 +70,7 @@ func wantBase(entries []ledger.Entry, epoch int64, at time.Time) map[string]stri
 			yesterday := at.AddDate(0, 0, -1)
 			in = label >= yesterday.AddDate(0, 0, 1-yesterday.Day()).AddDate(0, -2, 0).Format("200601")
 		case "execution":
-			in = !latest[k].Before(at.Add(-49 * time.Hour))
+			in = !latest[k].Before(at.Add(-8 * 24 * time.Hour))
 		}
 		if in {
 			out[parts[0]+"\x00base\x00"+fmt.Sprint(epoch)+"\x00"+strings.Join(parts[1:], "\x00")] = text

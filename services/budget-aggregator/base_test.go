@@ -59,6 +59,27 @@ func TestBasesAreThePlainSums(t *testing.T) {
 	})
 }
 
+// Goal: a root that was idle for days keeps what it has spent: admission lets it live, and be resumed, for a week.
+func TestBaseReachesBackAWeek(t *testing.T) {
+	m, partition := newMemory(), bus.PartitionFor([]byte("acme"), topics.LedgerEntries.Partitions())
+	put(t, m.Produce, entry(t, "old", "acme", "over", start.Add(-9*24*time.Hour), "0.1"), entry(t, "idle", "acme", "idle", start.Add(-7*24*time.Hour), "0.2"))
+	mark(t, m, partition, 1, ledger.Raised, start)
+	p := newProcess(t, m)
+	if err := p.assign(t, claimOf(partition, 1), -1); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.handle(t.Context(), claimOf(partition, 1), m.records[topics.LedgerEntries.Name()][partition]); err != nil {
+		t.Fatal(err)
+	}
+	in := map[string]bool{}
+	for _, r := range m.records[topics.BudgetWindows.Name()][partition] {
+		in[string(r.Key)] = true
+	}
+	if !in["acme\x00base\x001\x00execution\x00idle"] || in["acme\x00base\x001\x00execution\x00over"] {
+		t.Errorf("in the base: %v", in)
+	}
+}
+
 // lossWorld is a partition with entries around two markers.
 func lossWorld(t *testing.T) (*memory, int32, []bus.Record) {
 	t.Helper()
