@@ -17,9 +17,20 @@ const batch = 64
 // entry below the state's journal offset has no effect. It returns how many
 // changed something.
 func (s *Store) ApplyJournal(ctx context.Context, t Tenant, entries []JournalEntry) (int, error) {
+	return s.applyJournal(ctx, t, 0, entries)
+}
+
+// Replay is ApplyJournal by whoever makes the tenant's counters: ErrFenced where another one has made them since, whose
+// entries would be passed over, ErrReady where they are in use.
+func (s *Store) Replay(ctx context.Context, tenant string, m Maker, entries []JournalEntry) (int, error) {
+	return s.applyJournal(ctx, Tenant{ID: tenant, Epoch: m.Epoch}, m.Generation, entries)
+}
+
+// applyJournal applies entries, of whoever made the counters in a generation; 0: they are in use.
+func (s *Store) applyJournal(ctx context.Context, t Tenant, generation int64, entries []JournalEntry) (int, error) {
 	changed := 0
 	for chunk := range slices.Chunk(entries, batch) {
-		args := []any{packed(nil, t.Epoch), s.remembered(), millis(s.opts.ExecutionTTL), s.at()}
+		args := []any{packed(nil, t.Epoch, generation), s.remembered(), millis(s.opts.ExecutionTTL), s.at()}
 		for _, e := range chunk {
 			if err := e.Actual.Validate(); err != nil {
 				return changed, fmt.Errorf("journal offset %d: %w", e.Offset, err)
@@ -32,7 +43,7 @@ func (s *Store) ApplyJournal(ctx context.Context, t Tenant, entries []JournalEnt
 				int64(e.Actual.Nanos), e.Actual.InputTokens, e.Actual.OutputTokens)
 			args = append(args, append(b, idHash(e.ReservationID)...), e.ReservationID, e.Root, scopes)
 		}
-		_, f, err := s.run(ctx, "journal", s.scripts.journal, []string{key(t, "s")}, args...)
+		_, f, err := s.make(ctx, "journal", s.scripts.journal, []string{key(t, "s")}, args...)
 		if err != nil {
 			return changed, err
 		}

@@ -94,3 +94,9 @@ func (s *Store) DropPending(ctx context.Context, tenants []string) error {
 	}
 	return nil
 }
+
+// ForgetPending forgets what was pending of a tenant whose counters of an epoch are ready; not what a later epoch keeps.
+func (s *Store) ForgetPending(ctx context.Context, t Tenant) error {
+	_, _, err := s.run(ctx, "forget pending", s.scripts.forget, []string{key(t, "n")}, packed(nil, t.Epoch))
+	return err
+}

@@ -38,6 +38,13 @@ func (w *world) load(m Maker, b Base) {
 	w.must(err)
 }
 
+// clear removes what the lost epoch left, as whoever makes the next one does before anybody leaves a receipt.
+func (w *world) clear() {
+	w.t.Helper()
+	_, err := w.store.ClearOthers(w.t.Context(), w.maker(), alive)
+	w.must(err)
+}
+
 func alive(context.Context) error { return nil }
 
 // Goal: counters made from the books are those that the script would have: each window, the minute by its seconds, the
@@ -50,6 +57,10 @@ func TestBase(t *testing.T) {
 	ref := w.admit(lost)
 	w.admit(dead)
 	pending := w.receipt(lost, ref)
+	if _, err := w.store.Pend(t.Context(), pending); !errors.Is(err, ErrEpoch) {
+		t.Errorf("left where the lost epoch still is: %v", err)
+	}
+	w.clear()
 	reply, err := w.store.Pend(t.Context(), pending)
 	w.must(err)
 	if !reply.Found || reply.Held.Nanos != 5*dollar {
@@ -122,6 +133,7 @@ func TestPendingAfterLoad(t *testing.T) {
 	kept, late := w.request(dollar), w.request(dollar)
 	keptRef, lateRef := w.admit(kept), w.admit(late)
 	r := w.receipt(kept, keptRef)
+	w.clear()
 	_, err := w.store.Pend(t.Context(), r)
 	w.must(err)
 	w.load(w.maker(), Base{})
@@ -157,15 +169,36 @@ func TestPendingAfterLoad(t *testing.T) {
 	if _, err := w.store.Pend(t.Context(), r); !errors.Is(err, ErrTooLate) {
 		t.Errorf("after the recovery: %v", err)
 	}
-	w.must(w.store.DropPending(t.Context(), []string{w.tenant.ID}))
+	later := r
+	later.Tenant.Epoch++
+	forgotten := func() bool {
+		n, err := w.store.client.Exists(t.Context(), key(w.tenant, "n")).Result()
+		w.must(err)
+		return n == 0
+	}
+	w.must(w.store.client.Del(t.Context(), key(w.tenant, "s")).Err()) // the next loss
+	_, err = w.store.Pend(t.Context(), later)
+	w.must(err)
+	w.must(w.store.ForgetPending(t.Context(), w.tenant)) // by a leader that stood still meanwhile
+	if forgotten() {
+		t.Error("what a later epoch keeps was forgotten")
+	}
+	w.must(w.store.ForgetPending(t.Context(), later.Tenant))
+	if !forgotten() {
+		t.Error("not forgotten")
+	}
 }
 
 // Goal: pending holds are bounded, and those of an earlier recovery are none of this one's.
 func TestPendingIsBounded(t *testing.T) {
 	w := newWorld(t)
-	for i := range 11 {
+	var receipts []PendRequest
+	for range 11 {
 		q := w.request(1)
-		r := w.receipt(q, w.admit(q))
+		receipts = append(receipts, w.receipt(q, w.admit(q)))
+	}
+	w.clear()
+	for i, r := range receipts {
 		_, err := w.store.Pend(t.Context(), r)
 		if (err == nil) != (i < 10) || i == 10 && !errors.Is(err, ErrPending) {
 			t.Fatalf("%d: %v", i, err)
@@ -195,9 +228,25 @@ func TestFence(t *testing.T) {
 	if b := w.budget(); b.JournalOffset != 2 {
 		t.Errorf("%+v", b)
 	}
+	// Entries of the one that is dead must not hide earlier ones from the heir.
+	at := func(offset int64) []JournalEntry {
+		return []JournalEntry{{Offset: offset, Kind: Journal, ReservationID: fmt.Sprint("j", offset), ReservedAt: w.clock.now(), Day: 20260630, Month: 202606, Actual: admit.Estimate{Nanos: dollar}}}
+	}
+	if _, err := w.store.Replay(t.Context(), w.tenant.ID, dead, at(9)); !errors.Is(err, ErrFenced) {
+		t.Errorf("replay: %v", err)
+	}
+	changed, err := w.store.Replay(t.Context(), w.tenant.ID, heir, at(5))
+	w.must(err)
+	if b := w.budget(); changed != 1 || b.Day.Own != dollar || b.JournalOffset != 6 {
+		t.Errorf("%d: %+v", changed, b)
+	}
 	stop := errors.New("stop")
 	if _, err := w.store.ClearOthers(t.Context(), heir, func(context.Context) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("asked before each page: %v", err)
+	}
+	w.next()
+	if _, err := w.store.Replay(t.Context(), w.tenant.ID, heir, at(7)); !errors.Is(err, ErrReady) {
+		t.Errorf("replayed into counters in use: %v", err)
 	}
 }
 

@@ -22,6 +22,7 @@ func TestBaseOfScopes(t *testing.T) {
 	ref := w.admit(lost)
 	pending := w.receipt(lost, ref)
 	pending.Scopes = []window.Scope{agent, centre}
+	w.clear()
 	_, err := w.store.Pend(t.Context(), pending)
 	w.must(err)
 	minute := w.clock.now().Unix() / 60 * 60

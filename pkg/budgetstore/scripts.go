@@ -17,7 +17,7 @@ var sources embed.FS
 // or where a line "--#name" asks for them.
 type scripts struct {
 	reserve, batch, extend, finish, due, hold, journal, external, execution, tenant, budget, owes *redis.Script
-	base, baseScopes, baseExecutions, merge, pend, unpend, clear                                  *redis.Script
+	base, baseScopes, baseExecutions, merge, pend, unpend, forget, clear                          *redis.Script
 }
 
 func loadScripts() (scripts, error) {
@@ -70,6 +70,7 @@ func loadScripts() (scripts, error) {
 		merge:          with("state", "days", "roll", "charge", "executions", "scopes", "holds", "fence", "based", "merge"),
 		pend:           with("state", "days", "roll", "charge", "executions", "scopes", "holds", "pend"),
 		unpend:         with("state", "unpend"),
+		forget:         with("state", "forget"),
 		clear:          with("state", "fence", "clear"),
 	}, failed
 }

@@ -1,9 +1,15 @@
--- journal: applies what the journal says of reservations, each entry once. KEYS s. ARGV epoch (i8), seconds
--- that an ended id is remembered, TTL of a new execution (ms), test clock, then for each entry: packed, id, root, and the
--- sub-scopes it counts in (each: length byte, '*' or '.', name). Reply: '\0' and how many entries changed something.
+-- journal: applies what the journal says of reservations, each entry once. KEYS s. ARGV packed epoch and the generation of
+-- whoever makes the counters (see fence.lua; 0: they are in use), seconds that an ended id is remembered, TTL of a new
+-- execution (ms), test clock, then for each entry: packed, id, root, and the sub-scopes it counts in (each: length byte, '*'
+-- or '.', name). Reply: '\0' and how many entries changed something, '\1' if they are in use, but are to be made.
+local epoch, generation = unpack_('<i8i8', ARGV[1])
 local t = load(KEYS[1])
 if not t then return '\10' end
-if t[1] ~= unpack_('<i8', ARGV[1]) then return '\12' end
+if t[1] ~= epoch then return '\12' end
+if generation > 0 then -- of two that make them, each begins at the base's offset: entries of the one would hide the other's
+  if t[2] == 1 then return '\1' end
+  if get(t, '{g') ~= pack('<d', generation) then return '\15' end
+end
 local prefix = sub(KEYS[1], 1, -2)
 local now = clock(ARGV[4], 0)
 local until_ = floor(now / 1000000) + tonumber(ARGV[2])

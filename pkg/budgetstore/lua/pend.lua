@@ -1,8 +1,9 @@
 -- pend: keeps a hold of an earlier epoch, proved by its receipt, until the base of this epoch is there. KEYS n s. ARGV packed
 -- epoch, reserved-at, day, month, nano-dollars, input, output, lease (µs), most that may be pending, TTL of n (ms); id; what
 -- the hold keeps of its request; test clock. Once the counters are made no hold is added, because what ended it may be applied
--- already; one that is there is extended there too. Reply: '\0', lease end and what is held; '\1' too late; '\3' another hold
--- has the id; '\14' too many.
+-- already; one that is there is extended there too. Where the lost epoch's counters are still there, this is not the Redis
+-- that the new ones are made in: nobody would find the hold. Reply: '\0', lease end and what is held; '\1' too late; '\3'
+-- another hold has the id; '\12' another Redis; '\14' too many.
 --
 -- Key n is a hash: "{e" the epoch (double), and by id: double reserved-at, day and month (4 bytes each), and what field <id>
 -- of key s would be.
@@ -10,7 +11,7 @@ local epoch, at, day, month, nano, tin, tout, lease, most, ttl = unpack_('<i8i8i
 local n, s, id = KEYS[1], KEYS[2], ARGV[2]
 local S = call('HGET', s, '{')
 local e = S and unpack_('<d', S) or 0
-if math.abs(e) > epoch then return '\12' end
+if S and math.abs(e) ~= epoch then return '\12' end
 if e == epoch then return '\1' end
 local made = e == -epoch
 local v = call('HMGET', n, '{e', id)
