@@ -3,9 +3,14 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
+
+// leadWithin bounds each question on a leader's connection, whatever its caller allows: where the server's host vanished
+// nothing comes back, not even an error, and a leader that waits for it is none.
+const leadWithin = 3 * time.Second
 
 // LeadLock is the advisory lock of the one replica that carries a recovery out.
 const LeadLock int64 = 0x77656972_7265636f // "weirreco"
@@ -44,6 +49,8 @@ func (s *Store) TryLead(ctx context.Context) (*Lead, error) {
 
 // Check reports whether the lead still stands.
 func (l *Lead) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, leadWithin)
+	defer cancel()
 	if err := l.conn.Ping(ctx); err != nil {
 		return fmt.Errorf("pgstore: the lead is lost: %w", err)
 	}

@@ -12,6 +12,8 @@ import (
 
 // Generation is a number above that of every earlier leader: what one of them still does is told from what l does.
 func (l *Lead) Generation(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, leadWithin)
+	defer cancel()
 	var n int64
 	if err := l.conn.QueryRow(ctx, "SELECT pg_current_xact_id()::text::bigint").Scan(&n); err != nil {
 		return 0, fmt.Errorf("pgstore: generation: %w", err)
@@ -23,6 +25,8 @@ func (l *Lead) Generation(ctx context.Context) (int64, error) {
 // receipts there, and another Redis is another loss. False if they are recorded already, or the epoch is not being
 // recovered.
 func (l *Lead) Begin(ctx context.Context, epoch int64, ids []string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, leadWithin)
+	defer cancel()
 	tag, err := l.conn.Exec(ctx, "UPDATE redis_epoch SET replication_ids = $2 WHERE epoch = $1 AND state = 'recovering' AND replication_ids = '{}'",
 		epoch, nonNilIDs(ids))
 	if err != nil {
@@ -34,6 +38,8 @@ func (l *Lead) Begin(ctx context.Context, epoch int64, ids []string) (bool, erro
 // Finish is FinishRecovery by the leader's own connection: whoever has lost the lead cannot open an epoch whose counters
 // another leader is making anew.
 func (l *Lead) Finish(ctx context.Context, epoch int64, ids []string) error {
+	ctx, cancel := context.WithTimeout(ctx, leadWithin)
+	defer cancel()
 	tag, err := l.conn.Exec(ctx, finishRecovery, epoch, nonNilIDs(ids))
 	if err == nil && tag.RowsAffected() == 0 {
 		err = ErrEpochRaised

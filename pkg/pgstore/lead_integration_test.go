@@ -1,0 +1,93 @@
+//go:build integration
+
+package pgstore_test
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weir-project/weir/pkg/pgstore"
+)
+
+// Goal: a leader whose server vanished without a word learns in seconds that it leads no more, although its caller would
+// wait for ever. Method: a proxy that stops to pass anything on.
+func TestLeadOfAVanishedServer(t *testing.T) {
+	f := open(t)
+	address, vanish := vanishing(t, f.address)
+	s, err := pgstore.Open(t.Context(), address)
+	f.must(err)
+	defer s.Close()
+	lead, err := s.TryLead(t.Context())
+	f.must(err)
+	if lead == nil {
+		t.Fatal("nobody leads")
+	}
+	f.must(lead.Check(t.Context()))
+	vanish()
+	told := make(chan error, 1)
+	go func() { told <- lead.Check(context.WithoutCancel(t.Context())) }()
+	select {
+	case err := <-told:
+		if err == nil {
+			t.Error("it still leads")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits")
+	}
+}
+
+// vanishing is a postgres:// address behind a proxy; once vanish was called, it takes everything and gives nothing.
+func vanishing(t *testing.T, address string) (through string, vanish func()) {
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := u.Host
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.RWMutex
+	gone := false
+	pass := func(to, from net.Conn) {
+		buffer := make([]byte, 1<<14)
+		for {
+			n, err := from.Read(buffer)
+			mu.RLock()
+			drop := gone
+			mu.RUnlock()
+			if drop && err == nil {
+				continue
+			}
+			if err == nil {
+				_, err = to.Write(buffer[:n])
+			}
+			if err != nil {
+				_ = to.Close()
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			db, err := net.Dial("tcp", server)
+			if err != nil {
+				_ = client.Close()
+				return
+			}
+			go pass(db, client)
+			go pass(client, db)
+		}
+	}()
+	t.Cleanup(func() { _ = l.Close() })
+	u.Host = l.Addr().String()
+	return u.String(), func() { mu.Lock(); gone = true; mu.Unlock() }
+}
