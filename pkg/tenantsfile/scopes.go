@@ -63,7 +63,7 @@ func (y scopeYAML) scope() (s tenant.Scope, line int, err error) {
 			return s, line, fmt.Errorf("line %d: scopes: api_key takes the key's id, as `weir keys create` prints it, never the key", line)
 		}
 	}
-	if s.ID != tenant.EachScope && !tenant.ValidScopeID(s.ID) {
+	if s.ID != tenant.EachScope && !tenant.ValidID(s.ID) {
 		return s, line, fmt.Errorf("line %d: scopes: %s must be * or 1-128 of A-Za-z0-9._:-", line, s.Kind)
 	}
 	for _, f := range []struct {

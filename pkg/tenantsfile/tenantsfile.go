@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -23,8 +22,6 @@ import (
 
 // MaxBytes bounds a tenants file: 10,000 tenants with every field set are about 8 MB.
 const MaxBytes = 16 << 20
-
-var validID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
 
 // File is a parsed and validated tenants file: contracts by tenant id, dates not yet set.
 type File struct {
@@ -63,7 +60,7 @@ func (raw fileYAML) resolve() (File, error) {
 	var errs []error
 	for _, t := range raw.Tenants {
 		where := fmt.Sprintf("tenant %q (line %d)", t.ID.text, t.ID.line)
-		if !validID.MatchString(t.ID.text) {
+		if !tenant.ValidID(t.ID.text) {
 			errs = append(errs, fmt.Errorf("%s: id must be 1-128 of A-Za-z0-9._:-", where))
 			continue
 		}

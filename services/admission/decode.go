@@ -10,12 +10,12 @@ import (
 	"strings"
 
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/tenant"
 	"github.com/weir-project/weir/pkg/usageevent"
 )
 
 const (
 	maxBody = 1 << 20
-	maxID   = 128
 	maxName = 256 // provider and model names
 )
 
@@ -176,14 +176,12 @@ func checkID(field, s string) *Problem {
 	return nil
 }
 
-// checkShape accepts 1 to 128 of A-Za-z0-9._:- (design.md, section 12).
+// checkShape accepts what tenant.ValidID does.
 func checkShape(field, s string) *Problem {
 	if s == "" {
 		return invalid(field, field+" is missing.")
 	}
-	if len(s) > maxID || strings.ContainsFunc(s, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._:-", r)
-	}) {
+	if !tenant.ValidID(s) {
 		return invalid(field, field+" is not 1 to 128 of A-Z a-z 0-9 . _ : -")
 	}
 	return nil

@@ -15,5 +15,6 @@
 //   - A reversal is the exact negative of what it reverses, in the same windows, and counts as external.
 //
 // Bound: State keeps for each event ever booked 60 bytes, 130 with a reservation and 260 with a provider's response id too, and
-// the entry itself for those that a later message may reverse; Len is for the owner to bound.
+// the entry itself for those that a later message may reverse, and at most window.MaxEach names of sub-scopes for each tenant,
+// kind and month. Len, the number of events, is for the owner to bound.
 package ledger

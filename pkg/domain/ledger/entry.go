@@ -106,10 +106,10 @@ type Entry struct {
 	Lineage      Lineage
 	Windows      window.Keys
 	PostedPeriod int32 // YYYYMM
-	// Scopes are the sub-scopes of the tenant that the entry counts in too, by the contract at EventTime: sorted, at most
-	// one of each kind.
+	// Scopes are the sub-scopes of the tenant that the entry counts in too: of a reservation those in which it was admitted,
+	// else those of the contract at EventTime. Sorted, at most one of each kind.
 	Scopes []window.Scope
-	// APIKeyID is the key that reserved; empty where none did, or nobody proved it.
+	// APIKeyID is the key that reserved, or sent the event through admission; empty where none did, or nobody proved it.
 	APIKeyID string
 
 	ReservationID string

@@ -49,7 +49,7 @@ type Counted struct {
 }
 
 // ScopesOf lists the sub-scopes in which a call with these values counts: at most one of each kind, sorted, each with the
-// value as its ID, never EachScope. A value that is not a plain id (ValidScopeID) counts in none: nothing that is asked
+// value as its ID, never EachScope. A value that is not a plain id (ValidID) counts in none: nothing that is asked
 // for can have it.
 func (c Contract) ScopesOf(v Values) []Counted {
 	if len(c.Scopes) == 0 {
@@ -58,7 +58,7 @@ func (c Contract) ScopesOf(v Values) []Counted {
 	var out []Counted
 	for _, kind := range window.ScopeKinds() {
 		value := v.of(kind)
-		if !ValidScopeID(value) {
+		if !ValidID(value) {
 			continue
 		}
 		entry, each := c.scope(kind, value), false
@@ -100,8 +100,9 @@ func (c Contract) WithScope(s Scope) Contract {
 	return c
 }
 
-// ValidScopeID accepts 1 to 128 of A-Z a-z 0-9 . _ : - as every id of a request (design.md, section 12).
-func ValidScopeID(id string) bool {
+// ValidID accepts 1 to 128 of A-Z a-z 0-9 . _ : -, which is what every id of the API and of the tenants file is (design.md,
+// section 12).
+func ValidID(id string) bool {
 	for i := range len(id) {
 		switch b := id[i]; {
 		case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9', b == '.', b == '_', b == ':', b == '-':
@@ -124,7 +125,7 @@ func (c Contract) validateScopes() []error {
 		switch {
 		case !s.Kind.Known():
 			bad("kind %q is not one of %v", s.Kind, window.ScopeKinds())
-		case s.ID != EachScope && !ValidScopeID(s.ID):
+		case s.ID != EachScope && !ValidID(s.ID):
 			bad("%s %.40q must be * or 1-128 of A-Za-z0-9._:-", s.Kind, s.ID)
 		case seen[s.Scope]:
 			bad("%s %q stands there twice", s.Kind, s.ID)

@@ -662,9 +662,10 @@ type LedgerEntry struct {
 	HeldNanos int64 `protobuf:"varint,38,opt,name=held_nanos,json=heldNanos,proto3" json:"held_nanos,omitempty"`
 	// Of an ENTRY_KIND_EPOCH_MARKER.
 	Marker *EpochMarker `protobuf:"bytes,39,opt,name=marker,proto3" json:"marker,omitempty"`
-	// The sub-scopes that the tenant's contract had ceilings for at event_time; the entry counts in each of them.
+	// The sub-scopes that the entry counts in: of a reservation those in which it was admitted, else those that the tenant's
+	// contract had ceilings for at event_time.
 	Scopes []*ScopeKey `protobuf:"bytes,40,rep,name=scopes,proto3" json:"scopes,omitempty"`
-	// API key that reserved; empty where none did.
+	// API key that reserved, or sent the event through admission; empty where none did, or nobody proved it.
 	ApiKeyId      string `protobuf:"bytes,41,opt,name=api_key_id,json=apiKeyId,proto3" json:"api_key_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
