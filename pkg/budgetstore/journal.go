@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
-	"github.com/weir-project/weir/pkg/domain/money"
 )
 
 // batch bounds what one script call applies, so that it stays far below a
@@ -59,13 +58,14 @@ func (s *Store) applyJournal(ctx context.Context, t Tenant, generation int64, en
 // higher version than the one held is taken. Totals of windows that are no
 // longer kept are ignored, and so are those of a name that no reservation can
 // bring: any producer may make such an event up, and no ceiling is about it.
+// An amount beyond a counter's bound is held at the bound.
 // It returns how many were taken.
 func (s *Store) ApplyExternal(ctx context.Context, t Tenant, totals []ExternalTotal) (int, error) {
 	taken := 0
 	for chunk := range slices.Chunk(totals, batch) {
 		args := []any{packed(nil, t.Epoch), millis(s.opts.ExecutionTTL), s.at()}
 		for _, x := range chunk {
-			if x.Nanos > money.MaxNano || x.Nanos < -money.MaxNano || x.Version < 0 || x.Version > admit.Unlimited {
+			if x.Version < 0 || x.Version > admit.Unlimited {
 				return taken, fmt.Errorf("%w: external total %+v", admit.ErrInvalid, x)
 			}
 			if x.Scope == ExecutionScope && !nameable(x.Root) || x.SubScope.unknown() {
@@ -75,7 +75,7 @@ func (s *Store) ApplyExternal(ctx context.Context, t Tenant, totals []ExternalTo
 			if err != nil {
 				return taken, err
 			}
-			args = append(args, packed(nil, int64(x.Scope), x.Window, x.Version, int64(x.Nanos)), x.Root, sub)
+			args = append(args, packed(nil, int64(x.Scope), x.Window, x.Version, clamp(x.Nanos)), x.Root, sub)
 		}
 		if len(args) == 3 {
 			continue

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/window"
 )
 
@@ -38,5 +40,17 @@ func TestNamesOfNobody(t *testing.T) {
 		w.must(w.store.client.Del(t.Context(), key(of, "s")).Err())
 		_, err = w.store.CreateTenant(t.Context(), w.tenant)
 		w.must(err)
+	}
+}
+
+// Goal: a total beyond what a counter can hold is held at its bound, which blocks further admission; it stops nothing else.
+func TestTotalBeyondTheBound(t *testing.T) {
+	w := newWorld(t)
+	taken, err := w.store.ApplyExternal(t.Context(), w.tenant, []ExternalTotal{{Scope: MonthScope, Window: 202606, Version: 3, Nanos: 3 * money.MaxNano},
+		{Scope: DayScope, Window: 20260630, Version: 3, Nanos: -3 * money.MaxNano}})
+	w.must(err)
+	w.refused(w.request(1), admit.TenantQuotaExceeded, admit.LimitMonth)
+	if b := w.budget(); taken != 2 || b.Month.External != money.MaxNano || b.Day.External != -money.MaxNano {
+		t.Errorf("%d, %+v", taken, b)
 	}
 }

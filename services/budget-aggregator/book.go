@@ -83,10 +83,7 @@ func (b *book) fold(e ledger.Entry, offset int64) error {
 	delta := e.Delta()
 	for _, k := range keysOf(e) {
 		old := b.totals[k]
-		next, err := old.Add(delta, offset)
-		if err != nil {
-			return fmt.Errorf("total %q: %w", k.text(), err)
-		}
+		next := old.Add(delta, offset)
 		if next.Version == old.Version {
 			continue
 		}
