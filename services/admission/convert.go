@@ -110,30 +110,37 @@ func estimate(given map[string]json.Number, v pricing.Version) (pricing.Estimate
 		return pricing.Estimate{}, invalid("estimate", fmt.Sprintf("estimate has more than %d members.", maxEstimateMeters))
 	}
 	var e pricing.Estimate
-	rest := maps.Clone(given)
-	for _, f := range []struct {
+	counts := [...]struct {
 		name string
 		to   *int64
 	}{{"input_tokens", &e.InputTokens}, {"max_output_tokens", &e.MaxOutputTokens}, {"max_completion_tokens", &e.MaxOutputTokens},
-		{"max_tokens", &e.MaxOutputTokens}, {"output_tokens", &e.MaxOutputTokens}} {
+		{"max_tokens", &e.MaxOutputTokens}, {"output_tokens", &e.MaxOutputTokens}}
+	found := 0
+	for _, f := range counts {
 		number, ok := given[f.name]
 		if !ok {
 			continue
 		}
-		delete(rest, f.name)
+		found++
 		n, err := number.Int64()
 		if err != nil || n < 0 || n > admit.Unlimited {
-			return pricing.Estimate{}, invalid("estimate."+f.name, f.name+" is not a whole number of tokens.")
+			return pricing.Estimate{}, invalid("estimate."+f.name, fmt.Sprintf("estimate.%s is %.40s, not a whole number of tokens from 0 to %d, written in digits.", f.name, number, admit.Unlimited))
 		}
 		*f.to = max(*f.to, n)
 	}
-	var err error
-	if e.Meters, err = usage.ParseMeters(rest); err != nil {
-		return pricing.Estimate{}, invalid("estimate", "estimate: "+err.Error())
+	if found < len(given) { // other meters besides
+		rest := maps.Clone(given)
+		for _, f := range counts {
+			delete(rest, f.name)
+		}
+		var err error
+		if e.Meters, err = usage.ParseMeters(rest); err != nil {
+			return pricing.Estimate{}, invalid("estimate", "estimate: "+err.Error())
+		}
 	}
 	e.MaxOutputTokens = v.OutputBound(e.MaxOutputTokens)
 	if e.MaxOutputTokens == 0 && generates(v.Mode) {
-		return pricing.Estimate{}, invalid("estimate.max_output_tokens", "max_output_tokens is missing, and the price book does not know this model's maximum.")
+		return pricing.Estimate{}, invalid("estimate.max_output_tokens", "estimate.max_output_tokens is missing or 0, and the price book does not know this model's maximum.")
 	}
 	return e, nil
 }

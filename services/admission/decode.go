@@ -62,12 +62,15 @@ func decodeStrict(body []byte, into any) *Problem {
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
+		if bad, ok := errors.AsType[*quantityError](err); ok {
+			return bad.in(into)
+		}
 		return decodeProblem(err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return invalid("", "The body is more than one JSON object.")
 	}
-	return nil
+	return checkExact(text, into)
 }
 
 // decodeProblem says what is wrong in the API's words: which member, and what is wanted of it.
@@ -77,11 +80,11 @@ func decodeProblem(err error) *Problem {
 		if field != "" {
 			what = field
 		}
-		kind, _, _ := strings.Cut(wrong.Value, " ") // "number 1.5" where it is a number
+		kind, number, _ := strings.Cut(wrong.Value, " ") // "number 1.5" where it is a number
+		if number != "" && (wrong.Type.Kind() == reflect.Int || wrong.Type.Kind() == reflect.Int64) {
+			return invalid(field, fmt.Sprintf("%s is %.40s, not %s of 64 bits, written in digits.", what, number, wanted(wrong.Type)))
+		}
 		return invalid(field, fmt.Sprintf("%s is %s, not %s.", what, jsonKind(kind), wanted(wrong.Type)))
-	}
-	if bad, ok := errors.AsType[*quantityError](err); ok {
-		return invalid(bad.name, bad.name+" is not a number.")
 	}
 	if errors.Is(err, money.ErrSyntax) || errors.Is(err, money.ErrRange) { // the only amount that a request has
 		return invalid("max_cost_usd", "max_cost_usd is not an amount in US dollars, as \"1.50\".")
@@ -130,26 +133,37 @@ func wanted(t reflect.Type) string {
 // quantities are numbers by the name of their meter; numbers in quotes are taken too.
 type quantities map[string]json.Number
 
-// quantityError names the quantity that is no number.
-type quantityError struct{ name string }
+// quantityError names the quantity that is wrong, and says how.
+type quantityError struct{ name, what string }
 
-func (e *quantityError) Error() string { return e.name + " is not a number" }
+func (e *quantityError) Error() string { return e.name + " " + e.what }
+
+// in is the answer, which names the quantity with the member of the request that has it.
+func (e *quantityError) in(request any) *Problem {
+	member := "estimate."
+	if _, ok := request.(*settleRequest); ok {
+		member = "meters."
+	}
+	return invalid(member+e.name, member+e.Error()+".")
+}
 
 // UnmarshalJSON reads them one by one, so that an error can name the one that is wrong.
 func (q *quantities) UnmarshalJSON(b []byte) error {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(b, &members); err != nil || members == nil {
-		return err
+	if b[0] != '{' { // null, or an error in encoding/json's words
+		return json.Unmarshal(b, (*map[string]json.Number)(q))
 	}
-	*q = make(quantities, len(members))
-	for name, raw := range members {
+	*q = make(quantities)
+	return eachMember(string(b), func(name string, twice bool, raw json.RawMessage) error {
 		var n json.Number
 		if err := json.Unmarshal(raw, &n); err != nil || n == "" {
-			return &quantityError{name}
+			return &quantityError{name, "is not a number"}
+		}
+		if twice {
+			return &quantityError{name, "is there twice"}
 		}
 		(*q)[name] = n
-	}
-	return nil
+		return nil
+	})
 }
 
 // unfit is the answer to what pkg/usageevent would not read back; nil for nil.

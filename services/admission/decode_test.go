@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"encoding/json"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -8,7 +9,7 @@ import (
 
 func TestDecodeStrict(t *testing.T) {
 	for body, field := range map[string]string{
-		`{"reservation_id":"r","nope":1}`: "nope", `{"reservation_id":5}`: "reservation_id", `{"estimate":{"input_tokens":"x"}}`: "input_tokens",
+		`{"reservation_id":"r","nope":1}`: "nope", `{"reservation_id":5}`: "reservation_id", `{"estimate":{"input_tokens":"x"}}`: "estimate.input_tokens",
 		`{"lease_seconds":1.5}`: "lease_seconds", `{`: "", ``: "", `[]`: "", `{} {}`: "", `{"lease_seconds":1e3}`: "lease_seconds",
 		`{"estimate":[1]}`: "estimate", "{\"model\":\"\xff\"}{": "",
 	} {
@@ -16,6 +17,57 @@ func TestDecodeStrict(t *testing.T) {
 		p := decodeStrict([]byte(body), &req)
 		if p == nil || p.Status != 400 || p.Field != field {
 			t.Errorf("%s: %+v, want field %q", body, p, field)
+		}
+	}
+}
+
+// Goal: a number that is not taken is named with its member, and with what is taken.
+func TestNumbersSayWhatIsAllowed(t *testing.T) {
+	for number, want := range map[string]string{"1e3": "from 0 to 9007199254740991", "9007199254740992": "from 0 to 9007199254740991", "-1": "from 0 to", "0.5": "from 0 to"} {
+		_, p := estimate(quantities{"input_tokens": json.Number(number)}, flat())
+		if p == nil || p.Field != "estimate.input_tokens" || !strings.Contains(p.Detail, want) || !strings.Contains(p.Detail, number) {
+			t.Errorf("%s: %+v", number, p)
+		}
+	}
+	_, p := estimate(quantities{"input_tokens": "1", "web_search_requests": "-1"}, flat())
+	if p == nil || !strings.HasPrefix(p.Field, "estimate") {
+		t.Errorf("another meter: %+v", p)
+	}
+	for _, p := range []*Problem{reserveRequest{ReservationID: "r", Provider: "p", Model: "m", LeaseSeconds: -1}.check(), extendRequest{LeaseSeconds: 86401}.check()} {
+		if p == nil || p.Field != "lease_seconds" || !strings.Contains(p.Detail, "1 to 86400") {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+// Goal: no body can be read as two different requests.
+func TestMembersAreExact(t *testing.T) {
+	for _, c := range []struct {
+		body, field string
+		into        any
+	}{
+		{`{"reservation_id":"a1","reservation_id":"a2"}`, "reservation_id", &reserveRequest{}},
+		{`{"reservation_id":"a1","reservation\u005fid":"a2"}`, "reservation_id", &reserveRequest{}},
+		{`{"Reservation_ID":"a1"}`, "Reservation_ID", &reserveRequest{}},
+		{`{"model":"a","MODEL":"b"}`, "MODEL", &reserveRequest{}},
+		{`{"e\u017ftimate":{"input_tokens":1}}`, "eſtimate", &reserveRequest{}},
+		{`{"estimate":{"input_tokens":1,"input_tokens":9}}`, "estimate.input_tokens", &reserveRequest{}},
+		{`{"estimate":{},"estimate":null}`, "estimate", &reserveRequest{}},
+		{`{"meters":{"output_tokens":1,"output\u005ftokens":2}}`, "meters.output_tokens", &settleRequest{}},
+		{`{"usage":{},"Usage":{}}`, "Usage", &settleRequest{}},
+		{`{"receipt":"a","receipt":"a"}`, "receipt", &releaseRequest{}},
+		{`{"lease_seconds":1,"lease_seconds":2}`, "lease_seconds", &extendRequest{}},
+		{`{"agent_id":"a","AGENT_ID":"b"}`, "AGENT_ID", &executionRequest{}},
+		{`{"reservations":[],"Reservations":[]}`, "Reservations", &batchRequest{}},
+		{`{"reservations":[],"reservations":[]}`, "reservations", &batchRequest{}},
+	} {
+		if p := decodeStrict([]byte(c.body), c.into); p == nil || p.Status != 400 || p.Field != c.field {
+			t.Errorf("%s: %+v, want field %q", c.body, p, c.field)
+		}
+	}
+	for _, body := range []string{`{}`, `null`, `{"estimate":null,"model":"\u0061"}`, plainReserve} {
+		if p := decodeStrict([]byte(body), &reserveRequest{}); p != nil {
+			t.Errorf("%s: %+v", body, p)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func executionRequestOf(in *admissionv1.StartExecutionRequest) (executionRequest
 }
 
 func reserveRequestOf(in *admissionv1.ReserveRequest) (reserveRequest, *Problem) {
-	estimate, p := quantitiesOf(in.GetEstimate())
+	estimate, p := quantitiesOf(&reserveRequest{}, in.GetEstimate())
 	return reserveRequest{ReservationID: in.GetReservationId(), Provider: in.GetProvider(), Model: in.GetModel(), Estimate: estimate, Effect: in.GetEffect(),
 		ExecutionToken: in.GetExecutionToken(), AgentID: in.GetAgentId(), ParentAgentID: in.GetParentAgentId(), CostCenter: in.GetCostCenter(),
 		LeaseSeconds: in.GetLeaseSeconds()}, p
@@ -44,20 +44,20 @@ func settleRequestOf(in *admissionv1.SettleRequest) (settleRequest, *Problem) {
 		}
 		req.Usage = raw
 	}
-	meters, p := quantitiesOf(in.GetMeters())
+	meters, p := quantitiesOf(&settleRequest{}, in.GetMeters())
 	req.Meters = meters
 	return req, p
 }
 
-// quantitiesOf takes what JSON takes as a number; nil for none.
-func quantitiesOf(given map[string]string) (quantities, *Problem) {
+// quantitiesOf takes what JSON takes as a number; nil for none. request is what they are of, for the error.
+func quantitiesOf(request any, given map[string]string) (quantities, *Problem) {
 	if len(given) == 0 {
 		return nil, nil
 	}
 	out := make(quantities, len(given))
 	for name, text := range given {
 		if !isNumber(text) {
-			return nil, decodeProblem(&quantityError{name})
+			return nil, (&quantityError{name, "is not a number"}).in(request)
 		}
 		out[name] = json.Number(text)
 	}

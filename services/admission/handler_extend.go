@@ -61,7 +61,7 @@ func (s *Service) extend(ctx context.Context, c caller, id string, req extendReq
 
 func (req extendRequest) check() *Problem {
 	if req.LeaseSeconds < 0 || req.LeaseSeconds > 86400 {
-		return invalid("lease_seconds", "lease_seconds is not between 1 and 86400.")
+		return invalid("lease_seconds", "lease_seconds is not from 1 to 86400; 0, or none, is the default.")
 	}
 	if req.OutputTokensSoFar < 0 || req.OutputTokensSoFar > admit.Unlimited {
 		return invalid("output_tokens_so_far", "output_tokens_so_far is not a number of tokens.")
