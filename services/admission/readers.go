@@ -33,6 +33,14 @@ const (
 	filterWarm = 20_000
 )
 
+const (
+	// readerRetry bounds how long a reader waits between two tries: what it brings is due in seconds, above all after a
+	// recovery, whose end it would sleep through otherwise.
+	readerRetry = 2 * time.Second
+	// recoveryWait is how long a batch waits for the end of a recovery before that is an error, and the batch tried again.
+	recoveryWait = 4 * time.Second
+)
+
 // journalReader heals from the journal what the scripts missed (design.md 4.4). It may see the same batch again: direct
 // entries act only while their hold is there, the others only above the journal offset in the tenant's state.
 type journalReader struct {
@@ -44,7 +52,7 @@ type journalReader struct {
 func (s *Service) newJournalReader() (*bus.Consumer, error) {
 	r := &journalReader{s: s, filters: map[int32]*journal.Filter{}}
 	return s.conn.Consumer(bus.ConsumerConfig{Group: journalGroup, Topics: []bus.Topic{topics.LedgerEntries}, OnAssigned: r.assigned,
-		OnRevoked: r.gone, OnLost: r.gone}, r.handle)
+		OnRevoked: r.gone, OnLost: r.gone, RetryMax: readerRetry}, r.handle)
 }
 
 func (r *journalReader) assigned(ctx context.Context, claim bus.Claim, at bus.Committed) (int64, error) {
@@ -64,8 +72,19 @@ func (r *journalReader) gone(claim bus.Claim) {
 	delete(r.filters, claim.Partition())
 }
 
+// whileRecovering waits for the end of a recovery, for a while: nothing can be applied before.
+func (s *Service) whileRecovering(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, recoveryWait)
+	defer cancel()
+	for s.epochs.last().Recovering && ctx.Err() == nil && s.life.Err() == nil {
+		pause(ctx, topicPoll)
+	}
+}
+
 // handle applies a batch of journal entries, tenant by tenant in offset order.
 func (r *journalReader) handle(ctx context.Context, claim bus.Claim, batch []bus.Record) error {
+	r.s.whileRecovering(ctx)
+
 	// decode
 	r.mu.Lock()
 	filter := r.filters[claim.Partition()]
@@ -182,11 +201,13 @@ func entryID(rec bus.Record) (string, error) {
 }
 
 func (s *Service) newWindowReader() (*bus.Consumer, error) {
-	return s.conn.Consumer(bus.ConsumerConfig{Group: windowsGroup, Topics: []bus.Topic{topics.BudgetWindows}}, s.handleWindows)
+	return s.conn.Consumer(bus.ConsumerConfig{Group: windowsGroup, Topics: []bus.Topic{topics.BudgetWindows}, RetryMax: readerRetry}, s.handleWindows)
 }
 
 // handleWindows writes totals of usage that never asked into Redis, which takes only a higher version than it has.
 func (s *Service) handleWindows(ctx context.Context, _ bus.Claim, batch []bus.Record) error {
+	s.whileRecovering(ctx)
+
 	// decode
 	var order []string
 	byTenant := map[string][]budgetstore.ExternalTotal{}

@@ -204,7 +204,7 @@ func (r *recoverer) take(ctx context.Context, batch *between, rec bus.Record) er
 
 func (r *recoverer) flush(ctx context.Context, batch *between) error {
 	for tenant, entries := range batch.byTenant {
-		changed, err := r.s.counters.ApplyJournal(ctx, budgetstore.Tenant{ID: tenant, Epoch: r.maker.Epoch}, entries)
+		changed, err := r.s.counters.Replay(ctx, tenant, r.maker, entries)
 		if err != nil {
 			return fmt.Errorf("journal of tenant %s: %w", tenant, err)
 		}
@@ -252,7 +252,11 @@ func (r *recoverer) limit(ctx context.Context, x pgstore.Execution) error {
 		return nil // nobody can reserve in its name
 	}
 	limits := executionLimits(contract, x.MaxCost, x.MaxDepth)
-	_, err := r.s.counters.StartExecution(ctx, budgetstore.Tenant{ID: x.Tenant, Epoch: r.maker.Epoch}, x.Root, limits)
+	t := budgetstore.Tenant{ID: x.Tenant, Epoch: r.maker.Epoch}
+	_, err := r.s.counters.StartExecution(ctx, t, x.Root, limits)
+	if err == nil && !x.ClosedAt.IsZero() {
+		err = r.s.counters.CloseExecution(ctx, t, x.Root)
+	}
 	if isLoss(err) { // its tenant never had counters
 		return nil
 	}
@@ -276,11 +280,12 @@ func (r *recoverer) open(ctx context.Context) error {
 	tenants := slices.Sorted(maps.Keys(r.loaded))
 	for chunk := range slices.Chunk(tenants, loadChunk) {
 		err := eachOf(ctx, chunk, func(ctx context.Context, tenant string) error {
-			return r.s.counters.MarkReady(ctx, budgetstore.Tenant{ID: tenant, Epoch: r.maker.Epoch})
+			t := budgetstore.Tenant{ID: tenant, Epoch: r.maker.Epoch}
+			if err := r.s.counters.MarkReady(ctx, t); err != nil {
+				return err
+			}
+			return r.s.counters.ForgetPending(ctx, t)
 		})
-		if err == nil {
-			err = r.s.counters.DropPending(ctx, chunk)
-		}
 		if err != nil {
 			return err
 		}
