@@ -103,3 +103,24 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Goal: a second file cannot take an identity that a tenant outside it has: admission would give it to neither.
+func TestTakenIdentities(t *testing.T) {
+	f, err := Parse([]byte(`tenants:
+  - {id: b, limits: {concurrency: 1}, ceilings: {minute_usd: 1, day_usd: 1, month_usd: 1}, identities: {slack: [T1], telegram: ["7:9"], jwt: [org]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists := func(identity string, removed bool) tenant.Contract {
+		return tenant.Contract{Identities: []string{identity}, Removed: removed}
+	}
+	for _, identity := range []string{"slack:T1", "telegram:7:9", "jwt:org"} {
+		err := f.Taken(map[string]tenant.Contract{"a": lists(identity, false)})
+		if err == nil || !strings.Contains(err.Error(), `"a"`) || !strings.Contains(err.Error(), `"b"`) || !strings.Contains(err.Error(), identity) {
+			t.Errorf("%s: %v", identity, err)
+		}
+	}
+	if err := f.Taken(map[string]tenant.Contract{"a": lists("slack:T1", true), "b": lists("jwt:org", false), "c": lists("mtls:T1", false)}); err != nil {
+		t.Errorf("one that was removed, the tenant's own, or another kind: %v", err)
+	}
+}

@@ -63,7 +63,7 @@ func (s *Service) fromTelegram(ctx context.Context, _ caller, w http.ResponseWri
 func (s *Service) fromWebhook(ctx context.Context, hook identity.Webhook, r *http.Request) (answer, error) {
 	tenant, ok := s.tenantOfIdentity(hook.Identity)
 	if !ok {
-		return answer{}, problem(admit.ForbiddenTenant, "No tenant lists "+hook.Identity+" among its identities.")
+		return answer{}, problem(admit.ForbiddenTenant, "No tenant lists "+hook.Identity+" among its identities, or more than one does.")
 	}
 	c, err := s.callerOf(identity.Principal{Method: hook.Method, KeyID: hook.User, Tenants: []string{tenant}}, r.Header.Get(tenantHeader))
 	if err != nil {

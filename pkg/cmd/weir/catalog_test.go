@@ -236,3 +236,25 @@ func TestPricesOverTheBroker(t *testing.T) {
 		t.Error("a folder was left behind")
 	}
 }
+
+// Goal: a tenant's identity cannot be taken by a second file that does not name that tenant; nothing of it is published.
+func TestIdentitiesOverTwoFiles(t *testing.T) {
+	broker(t)
+	with := func(id string) string {
+		return "{id: " + id + ", limits: {concurrency: 1}, ceilings: {minute_usd: 1, day_usd: 1, month_usd: 1}, identities: {slack: [T1]}}"
+	}
+	if a := weir(t, "", "tenants", "apply", file(t, "one.yaml", "tenants: ["+with("acme")+"]")); a.code != 0 {
+		t.Fatalf("%+v", a)
+	}
+	two := file(t, "two.yaml", "tenants: ["+with("rival")+"]")
+	a := weir(t, "", "tenants", "apply", two)
+	if a.code != 2 || !strings.Contains(a.err, `"rival"`) || !strings.Contains(a.err, `"acme"`) || !strings.Contains(a.err, "slack:T1") {
+		t.Errorf("%+v", a)
+	}
+	if a := weir(t, "", "tenants", "show", "rival"); a.code != 1 {
+		t.Errorf("published all the same: %+v", a)
+	}
+	if a := weir(t, "", "tenants", "apply", "--prune", two); a.code != 0 || a.out != "rival created\nacme removed\n" {
+		t.Errorf("with --prune nobody else stays: %+v", a)
+	}
+}

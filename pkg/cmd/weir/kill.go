@@ -96,7 +96,7 @@ func (a *app) killSwitch(ctx context.Context, out io.Writer, k admit.Kill, now t
 	}
 	old, switched := known.Set().Get(k.Scope)
 	switch {
-	case !k.On && !switched:
+	case !k.On && !(switched && old.On):
 		return no("%s is not stopped; `weir kill list` shows what is", k.Scope)
 	case k.On && !switched && len(known.Set().List()) >= admit.MaxKills:
 		return no("%d scopes are switched already, the most there may be: stop a wider one", admit.MaxKills)

@@ -59,6 +59,11 @@ func (a *app) tenantsApply(ctx context.Context, out io.Writer, file string, prun
 	if err := readTable(ctx, conn, topics.CatalogTenants, current.Apply); err != nil {
 		return err
 	}
+	if !prune { // else nobody stays beside the file
+		if err := parsed.Taken(latest(current)); err != nil {
+			return misuse("%s: %w", file, err)
+		}
+	}
 	changes, records, err := planTenants(parsed, current, prune, now)
 	if err != nil {
 		return err
@@ -76,6 +81,16 @@ func (a *app) tenantsApply(ctx context.Context, out io.Writer, file string, prun
 		fmt.Fprintf(out, "%s %s\n", ch.ID, ch.Change)
 	}
 	return nil
+}
+
+// latest is every tenant's last contract.
+func latest(current *catalog.Tenants) map[string]tenant.Contract {
+	out := map[string]tenant.Contract{}
+	for _, id := range current.IDs() {
+		h, _ := current.History(id)
+		out[id] = h.Versions[len(h.Versions)-1]
+	}
+	return out
 }
 
 // planTenants compares file and catalog; a first contract is in force from the beginning, later ones from now.
