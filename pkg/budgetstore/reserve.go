@@ -190,7 +190,7 @@ func (r Request) kept() []byte {
 type basis [15]int64
 
 const (
-	basisSize  = 12 * 5 // more if need be
+	basisSize  = 15 * 8 // more if need be
 	savingAt   = 12
 	estimateAt = 1
 )

@@ -37,8 +37,9 @@ func EventArrays(first int) string {
 // InsertFrom is the statement that appends the events of a FROM clause which has EventColumns. A row with an empty
 // outbox_id has no event.
 func InsertFrom(from string) string {
-	return `INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, headers, topic, partition)
-	SELECT outbox_id, outbox_aggregatetype, outbox_aggregateid, outbox_type, outbox_payload, outbox_headers::jsonb, nullif(outbox_topic, ''), outbox_partition
+	return `INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, headers, topic, partition, slot)
+	SELECT outbox_id, outbox_aggregatetype, outbox_aggregateid, outbox_type, outbox_payload, outbox_headers::jsonb, nullif(outbox_topic, ''), outbox_partition,
+		(SELECT outbox_current_slot()) -- the column's default, once for all rows
 	FROM ` + from + ` WHERE outbox_id <> ''`
 }
 

@@ -140,8 +140,8 @@ func (g *group) take() []*change {
 	return batch
 }
 
-// commit writes a batch and tells who waits. If the batch fails, each change is written alone, so that only the one that
-// failed it fails. Where it is not known whether the batch was committed, that is safe too: a change that is there
+// commit writes a batch and tells who waits. If the batch fails, each half is written for itself, so that in the end only
+// the change that failed it fails, and the others wait for a few more transactions instead of one each. Where it is not known whether the batch was committed, that is safe too: a change that is there
 // already changes nothing again, and its caller is given the row that holds, its own.
 func (g *group) commit(batch []*change) {
 	batch = slices.DeleteFunc(batch, func(c *change) bool {
@@ -163,9 +163,8 @@ func (g *group) commit(batch []*change) {
 	case len(batch) == 1:
 		batch[0].result <- result{err: err}
 	default:
-		for _, c := range batch {
-			g.commit([]*change{c})
-		}
+		g.commit(batch[:len(batch)/2])
+		g.commit(batch[len(batch)/2:])
 	}
 }
 

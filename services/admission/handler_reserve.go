@@ -172,7 +172,7 @@ func (s *Service) request(c caller, req reserveRequest, x identity.Execution, q 
 	request := budgetstore.Request{
 		Tenant: t, ID: req.ReservationID, Fingerprint: content(req, q.asked).Fingerprint(),
 		Estimate: q.normal, Saving: q.saving, Effect: effectOf(req.Effect), Scopes: scopes,
-		Limits: limitsOf(c.contract), Calendar: admit.CalendarAt(now, loc), Lease: s.lease(req.LeaseSeconds), Context: kept,
+		Limits: limitsOf(c.contract), Calendar: s.calendar(now, loc), Lease: s.lease(req.LeaseSeconds), Context: kept,
 	}
 	if x.Root != "" {
 		request.Execution = admit.Execution{Root: x.Root, Depth: int64(x.Depth), ExecutionLimits: executionLimits(c.contract, x.MaxCost, x.MaxDepth)}

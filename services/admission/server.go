@@ -37,7 +37,7 @@ func (s *Service) run(ctx context.Context, route route, w http.ResponseWriter, r
 		p.write(w)
 		return string(p.Code)
 	}
-	writeAnswer(w, a)
+	s.writeAnswer(w, a)
 	return "ok"
 }
 
@@ -57,7 +57,7 @@ func (s *Service) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	problem(codeInternal, "A defect of this service; it was logged.").write(w)
 }
 
-func writeAnswer(w http.ResponseWriter, a answer) {
+func (s *Service) writeAnswer(w http.ResponseWriter, a answer) {
 	if a.status == http.StatusNoContent {
 		w.WriteHeader(a.status)
 		return
@@ -67,7 +67,13 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 	case []byte:
 		body = b
 	case appender:
-		body = b.appendJSON(make([]byte, 0, 2048))
+		buf, ok := s.bodies.Get().(*[]byte)
+		if !ok {
+			buf = new([]byte)
+		}
+		defer s.bodies.Put(buf) // after Write, which keeps nothing of it
+		body = b.appendJSON((*buf)[:0])
+		*buf = body
 	default:
 		var err error
 		if body, err = json.Marshal(a.body); err != nil {
@@ -76,9 +82,9 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 		}
 	}
 	h := w.Header()
-	h.Set("Content-Length", strconv.Itoa(len(body))) // a long one would be sent in chunks
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
+	// A long one would be sent in chunks without its length. The names are as Set would write them.
+	values := [...]string{strconv.Itoa(len(body)), "application/json", "no-store"}
+	h["Content-Length"], h["Content-Type"], h["Cache-Control"] = values[0:1:1], values[1:2:2], values[2:3:3]
 	w.WriteHeader(a.status)
 	_, _ = w.Write(body) // a client that went away finds the outcome by repeating
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -71,6 +72,7 @@ type Service struct {
 
 	description []byte // the document of GET /openapi.json
 	zones       zones
+	bodies      sync.Pool // of *[]byte, for what is answered; an answer is a few kilobytes
 	observe     *obs.Server
 	metrics     *metrics
 	quiet       quiet

@@ -106,6 +106,16 @@ func CalendarAt(clock time.Time, loc *time.Location) Calendar {
 	return Calendar{Clock: clock, Windows: window.CalendarAt(clock.Add(-MaxSkew), loc)}
 }
 
+// Later is CalendarAt for another clock of the same minute, in which no day begins and no zone changes; false in another.
+func (c Calendar) Later(clock time.Time) (Calendar, bool) {
+	now := clock.Add(-MaxSkew)
+	if now.Unix()/60 != c.Windows.Now.Unix()/60 {
+		return Calendar{}, false
+	}
+	c.Clock, c.Windows.Now = clock, now.UTC()
+	return c, true
+}
+
 // Answer is what an admitted reservation is told. Every figure is as of the
 // decision; a repeat gets the same.
 type Answer struct {

@@ -239,3 +239,31 @@ func TestCalendar(t *testing.T) {
 		}
 	}
 }
+
+// Goal: a calendar that is carried on within its minute is the one that would be worked out, at every border of days and of
+// summer time; in another minute it is not carried on.
+func TestCalendarCarriedOn(t *testing.T) {
+	var zones []*time.Location
+	for _, name := range []string{"UTC", "America/Santiago", "Asia/Kathmandu", "Pacific/Apia"} {
+		loc, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		zones = append(zones, loc)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		loc := rapid.SampledFrom(zones).Draw(t, "zone")
+		first := time.Unix(rapid.Int64Range(946_684_800, 2_000_000_000).Draw(t, "minute")/900*900, 0).Add(MaxSkew)
+		at := func(name string) time.Time {
+			return first.Add(time.Duration(rapid.Int64Range(-int64(time.Minute), 2*int64(time.Minute)).Draw(t, name)))
+		}
+		one, other := at("one"), at("other")
+		got, ok := CalendarAt(one, loc).Later(other)
+		if same := one.Add(-MaxSkew).Unix()/60 == other.Add(-MaxSkew).Unix()/60; ok != same {
+			t.Fatalf("%s after %s: carried on %v", other, one, ok)
+		}
+		if ok && got != CalendarAt(other, loc) {
+			t.Fatalf("%+v, not %+v", got, CalendarAt(other, loc))
+		}
+	})
+}

@@ -2,6 +2,7 @@ package money
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/shopspring/decimal"
 )
@@ -33,8 +34,26 @@ func ParsePercent(s string) (Percent, error) {
 // ApplyMarkup returns raw × (1 + p/100), rounded as a line. It is odd in raw:
 // the markup of a reversal cancels the markup of what it reverses.
 func ApplyMarkup(raw USD, p Percent) USD {
+	if usd, ok := markupSmall(raw, p); ok {
+		return usd
+	}
 	factor := p.d.Shift(-2).Add(decimal.NewFromInt(1))
 	return USD{raw.d.Mul(factor).RoundBank(Scale)}
+}
+
+// markupSmall is ApplyMarkup where int64 suffices and there is nothing to round.
+func markupSmall(raw USD, p Percent) (USD, bool) {
+	n, ok := small(raw.d)
+	percent, ok2 := small(p.d)
+	exp := p.d.Exponent() - 2
+	if !ok || !ok2 || exp > -2 || exp < -percentFraction-2 || raw.d.Exponent()+exp < -Scale {
+		return USD{}, false
+	}
+	factor := pow10(int(-exp)) + percent // in units of 10^exp; not negative, since no percentage is below -100
+	if factor <= 0 || max(n, -n) > math.MaxInt64/factor {
+		return USD{}, false
+	}
+	return USD{decimal.New(n*factor, raw.d.Exponent()+exp)}, true
 }
 
 // IsZero reports whether there is no markup.

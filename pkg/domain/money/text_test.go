@@ -30,10 +30,37 @@ func TestShortWayIsTheLongWay(t *testing.T) {
 		if got, want := Price(Decimal{d}, Decimal{other}), d.Mul(other).RoundBank(Scale); !got.d.Equal(want) || got.String() != want.String() {
 			t.Errorf("%v × %v is %s, not %s", d, other, got, want)
 		}
+		if got, want := (USD{d}).Add(USD{other}), d.Add(other); !got.d.Equal(want) || got.d.Exponent() != want.Exponent() {
+			t.Errorf("%v + %v is %v, not %v", d, other, got.d, want)
+		}
 		if n, ok := ceilSmall(USD{d}); ok && !decimal.New(int64(n), -nanoScale).Equal(d.RoundUp(nanoScale)) {
 			t.Errorf("%v is %d nano-dollars", d, n)
 		}
 	})
+}
+
+// Goal: so it is with markups.
+func TestShortMarkupIsTheLongOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := anyDecimal(t)
+		text := decimal.New(rapid.Int64Range(-100, 100_000).Draw(t, "percent"), -rapid.Int32Range(0, 9).Draw(t, "digits")).String()
+		p, err := ParsePercent(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		factor := p.d.Shift(-2).Add(decimal.NewFromInt(1))
+		if got, want := ApplyMarkup(USD{d}, p), d.Mul(factor).RoundBank(Scale); !got.d.Equal(want) || got.String() != want.String() {
+			t.Errorf("%v with %s %% is %s, not %s", d, text, got, want)
+		}
+	})
+}
+
+func BenchmarkMarkup(b *testing.B) {
+	p, _ := ParsePercent("10")
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = ApplyMarkup(Nano(1_125_899_906_842_624).USD(), p)
+	}
 }
 
 func BenchmarkNanoText(b *testing.B) {

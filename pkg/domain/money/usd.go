@@ -2,6 +2,7 @@ package money
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/shopspring/decimal"
 )
@@ -42,7 +43,26 @@ func Price(quantity, rate Decimal) USD {
 func (a USD) Mul(quantity Decimal) USD { return USD{a.d.Mul(quantity.d).RoundBank(Scale)} }
 
 // Add returns a + b, exactly.
-func (a USD) Add(b USD) USD { return USD{a.d.Add(b.d)} }
+func (a USD) Add(b USD) USD {
+	if sum, ok := addSmall(a.d, b.d); ok {
+		return USD{sum}
+	}
+	return USD{a.d.Add(b.d)}
+}
+
+// addSmall is a + b where int64 suffices, with the exponent that Decimal.Add gives it: the lower of both.
+func addSmall(a, b decimal.Decimal) (decimal.Decimal, bool) {
+	if a.Exponent() < b.Exponent() {
+		a, b = b, a
+	}
+	n, ok := small(a)
+	m, ok2 := small(b)
+	shift := int(a.Exponent()) - int(b.Exponent())
+	if !ok || !ok2 || shift > smallDigits || max(n, -n) > math.MaxInt64/2/pow10(shift) {
+		return decimal.Decimal{}, false
+	}
+	return decimal.New(n*pow10(shift)+m, b.Exponent()), true
+}
 
 // Sub returns a - b, exactly.
 func (a USD) Sub(b USD) USD { return USD{a.d.Sub(b.d)} }
