@@ -67,8 +67,8 @@ type Counters struct {
 	MonthOwn, MonthHeld, MonthExternal int64
 }
 
-// ExecutionCounters are a root execution's dollars in Redis. Exists says that there are any, Known that admission has
-// seen the execution: where only external usage was told, there is no own amount to compare.
+// ExecutionCounters are a root execution's dollars in Redis. Exists says that there are any, Known that its limits are: where
+// they are not, only external usage was told, or the counters were made anew without them.
 type ExecutionCounters struct {
 	Exists, Known       bool
 	Own, Held, External int64

@@ -10,7 +10,8 @@ import (
 )
 
 // executionKept is for how long after its latest own entry an execution's counters must be in Redis: they are kept for
-// longer than a root's maximum age, counted from its start, and nothing is booked as own after that age.
+// longer than a root's maximum age, counted from its start or from a recovery, and nothing is booked as own after that
+// age. Later they may be gone, or be there again with what came since, which says nothing about what was before.
 const executionKept = 30 * time.Minute
 
 // execution is what the journal says of one root execution, apart from its total.
@@ -72,15 +73,16 @@ func checkExecution(ctx context.Context, s Sources, x execution, want map[Window
 		return fmt.Errorf("read execution %s of %s: %w", x.root, x.tenant, err)
 	}
 	what := fmt.Sprintf("tenant %s execution %s", x.tenant, x.root)
-	if !c.Known && !x.lastOwn.IsZero() && s.Now.Sub(x.lastOwn) < executionKept {
-		r.differ("redis", what, "counters: the journal has own entries", "none")
-	}
+	kept := !x.lastOwn.IsZero() && s.Now.Sub(x.lastOwn) < executionKept
 	if !c.Exists {
+		if kept {
+			r.differ("redis", what, "counters: the journal has own entries", "none")
+		}
 		return nil // past its maximum age, or nobody told Redis of it
 	}
 	r.Executions++
 	t := orNothing(want[WindowKey{x.tenant, "EXECUTION", x.root, "EXECUTION", 0}])
-	if c.Known {
+	if c.Known || kept {
 		same(r, "redis", what+" own nano-dollars without holds", t.own, c.Own-c.Held)
 	}
 	same(r, "redis", what+" external nano-dollars", t.external, c.External)
