@@ -3,7 +3,6 @@ package budgetstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
@@ -78,21 +77,6 @@ func (s *Store) Unpend(ctx context.Context, r Ref) error {
 		return nil
 	}
 	return err
-}
-
-// DropPending forgets what was pending of tenants whose counters are ready.
-func (s *Store) DropPending(ctx context.Context, tenants []string) error {
-	pipe := s.probe.Pipeline()
-	for _, id := range tenants {
-		pipe.Del(ctx, key(Tenant{ID: id}, "n"))
-	}
-	if len(tenants) == 0 {
-		return nil
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("%w: drop pending: %w", ErrUnavailable, err)
-	}
-	return nil
 }
 
 // ForgetPending forgets what was pending of a tenant whose counters of an epoch are ready; not what a later epoch keeps.
