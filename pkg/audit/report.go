@@ -40,6 +40,15 @@ type Report struct {
 	Differences []Difference `json:"differences"`
 	Unlisted    int64        `json:"differences_not_listed"`
 	OK          bool         `json:"ok"`
+	// Settled says that nothing moved while it was read; what did is in Moving. Where it is false, differences may be none.
+	Settled bool     `json:"settled"`
+	Moving  []string `json:"still_moving"`
+}
+
+// Unsettled notes what moved while the books were read: then they are not ok, whatever was found. Nothing = settled.
+func (r *Report) Unsettled(moving []string) {
+	r.Settled, r.Moving = len(moving) == 0, append([]string{}, moving...)
+	r.OK = r.OK && r.Settled
 }
 
 // differ adds a difference.

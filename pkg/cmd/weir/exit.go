@@ -11,7 +11,7 @@ const (
 	exitDone  = 0
 	exitNo    = 1 // the answer is no
 	exitUsage = 2 // used wrongly
-	exitAway  = 3 // a dependency is away
+	exitAway  = 3 // a dependency is away, or not ready to be judged
 )
 
 // errSilent ends a command whose answer is already printed.
@@ -39,6 +39,9 @@ func away(format string, args ...any) error { return codedError{exitAway, fmt.Er
 
 // silentNo is the answer no where everything has been said on standard output.
 func silentNo() error { return codedError{exitNo, errSilent} }
+
+// silentAway is a question that nobody could answer now, where everything has been said on standard output.
+func silentAway() error { return codedError{exitAway, errSilent} }
 
 // exitCode maps an error to the process' exit code: what nobody classified is a dependency that failed.
 func exitCode(err error) int {

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/outbox"
+	"github.com/weir-project/weir/pkg/pgstore"
+)
+
+// moving says what of the books still moves. While anything does, a difference may be none.
+type moving struct {
+	log    *bus.Conn
+	rows   *pgstore.Store
+	outbox *outbox.Session
+}
+
+// now lists what moves at this moment: a recovery of Redis, events on their way to Kafka, records that consumers have not
+// finished. Empty = settled.
+func (m moving) now(ctx context.Context) ([]string, error) {
+	var out []string
+	row, _, err := m.rows.EpochRow(ctx)
+	if err != nil {
+		return nil, away("%w", err)
+	}
+	if row.Recovering {
+		out = append(out, fmt.Sprintf("the counters of epoch %d are being made anew in Redis", row.Epoch))
+	}
+	backlog, err := m.outbox.Measure(ctx)
+	if err != nil {
+		return nil, away("%w", err)
+	}
+	if backlog.Rows > 0 {
+		out = append(out, fmt.Sprintf("%d rows of the outbox are not published, the oldest for %s", backlog.Rows, backlog.Oldest.Round(time.Second)))
+	}
+	behind, err := lag(ctx, m.log, wholeWay())
+	if err != nil {
+		return nil, err
+	}
+	if behind > 0 {
+		out = append(out, fmt.Sprintf("consumers are %d records behind", behind))
+	}
+	return out, nil
+}
+
+// settle waits until nothing moves; it returns what still does when the time is over.
+func (m moving) settle(ctx context.Context, limit time.Duration) ([]string, error) {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		left, err := m.now(ctx)
+		if err != nil || len(left) == 0 {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("interrupted: %w", ctx.Err())
+		case <-deadline.C:
+			return left, nil
+		case <-tick.C:
+		}
+	}
+}
+
+// mark is where the log and Redis stand.
+type mark struct {
+	epoch int64
+	ends  map[string]int64 // topic/partition → end offset
+}
+
+func (m moving) mark(ctx context.Context) (mark, error) {
+	out := mark{ends: map[string]int64{}}
+	var err error
+	if out.epoch, _, err = m.rows.Epoch(ctx); err != nil {
+		return mark{}, away("%w", err)
+	}
+	admin, err := m.log.Admin()
+	if err != nil {
+		return mark{}, away("%w", err)
+	}
+	defer admin.Close()
+	for _, topic := range []bus.Topic{topics.UsageEvents, topics.LedgerEntries, topics.BudgetWindows} {
+		ends, err := admin.EndOffsets(ctx, topic)
+		if err != nil {
+			return mark{}, away("%w", err)
+		}
+		for p, end := range ends {
+			out.ends[fmt.Sprintf("%s/%d", topic.Name(), p)] = end
+		}
+	}
+	return out, nil
+}
+
+// since lists what has moved since a mark, and what moves now.
+func (m moving) since(ctx context.Context, was mark) ([]string, error) {
+	out, err := m.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	is, err := m.mark(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if is.epoch != was.epoch {
+		out = append(out, fmt.Sprintf("Redis was lost while it was read: epoch %d became %d", was.epoch, is.epoch))
+	}
+	if !maps.Equal(is.ends, was.ends) {
+		out = append(out, "the log grew while it was read")
+	}
+	return out, nil
+}
