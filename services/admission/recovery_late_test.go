@@ -5,11 +5,13 @@ package admission
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/tenant"
+	"github.com/weir-project/weir/pkg/usageevent"
 )
 
 // lost empties Redis and waits until that is seen.
@@ -22,6 +24,75 @@ func (w *world) lost() {
 		}
 		return nil
 	})
+}
+
+// recoveringState begins the states of the table whose counters are being made anew.
+const recoveringState = "recovering, "
+
+// TestReservationLifeWhileRecovering walks the rows of "What admission answers" that are about a recovery. Its columns
+// about Kafka and leases are of what is done after it.
+func TestReservationLifeWhileRecovering(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, one(contract()))
+	w.pipeline()
+	r := w.start(func(c *Config) { c.MaxLease = 20 * time.Second })
+	messages := map[string]struct {
+		path string
+		body object
+	}{"settle": {"settle", object{"meters": object{"output_tokens": 7}}}, "settle without usage": {"settle", object{"status": "PARTIAL"}},
+		"release": {"release", object{}}, "extend": {"extend", object{}}}
+	receipts := map[string]any{}
+	rows := lifeTable(t)
+	each := func(do func(id, message, want string, receipt bool)) {
+		for _, row := range rows[1:] {
+			for i, want := range row[1:] {
+				if message := rows[0][i+1]; strings.HasPrefix(row[0], recoveringState) && messages[message].path != "" {
+					do(strings.ReplaceAll(row[0]+message, " ", "-"), message, want, strings.HasSuffix(row[0], "with a receipt"))
+				}
+			}
+		}
+	}
+	each(func(id, _, _ string, _ bool) {
+		id = strings.ReplaceAll(id, ",", "")
+		status, out := r.reserve("acme", id, 1)
+		w.want(id, status, out, 201)
+		receipts[id] = out["receipt"]
+	})
+	w.lost()
+	w.eventually("receipts are taken", func() error {
+		if row, ok := r.svc.epochs.recovering(time.Now()); !ok {
+			return fmt.Errorf("%+v", row)
+		}
+		return nil
+	})
+	cells := 0
+	each(func(id, message, want string, receipt bool) {
+		cells++
+		id = strings.ReplaceAll(id, ",", "")
+		m := messages[message]
+		if receipt {
+			m.body["receipt"] = receipts[id]
+		} else {
+			delete(m.body, "receipt")
+		}
+		events := len(w.outboxRows())
+		status, out, _ := r.do("POST", "/v1/reservations/"+id+"/"+m.path, w.keys["acme"], m.body)
+		got := fmt.Sprint(status)
+		if out["state"] != nil {
+			got += fmt.Sprint(" ", out["state"])
+		}
+		for _, row := range w.outboxRows()[events:] {
+			if ev, err := usageevent.Decode(row.payload, nil); err == nil && ev.Data.ReservationID == id {
+				got += map[string]string{usageevent.OutcomeSettled: " (S)", usageevent.OutcomeEstimated: " (E)"}[ev.Data.Reservation.Outcome]
+			}
+		}
+		if got != want {
+			t.Errorf("%s + %s: admission says %q, the document %q", id, message, got, want)
+		}
+	})
+	if cells != 8 {
+		t.Errorf("%d cells", cells)
+	}
 }
 
 // Goal: an execution that was closed comes back with what it spent and its limits, and closed; to start it again resumes it.

@@ -207,11 +207,14 @@ func TestReservationLifeAnswers(t *testing.T) {
 	l := &life{desk: d, b: newBooks(d, "acme", 0)}
 	l.reader = l.b.newReader(0)
 	rows := lifeTable(t)
-	if len(rows) != 12 || len(rows[0]) != 8 {
+	if len(rows) != 14 || len(rows[0]) != 8 {
 		t.Fatalf("the table: %v", rows)
 	}
 	n := 0
 	for _, row := range rows[1:] {
+		if strings.HasPrefix(row[0], recoveringState) { // needs a real one: TestReservationLifeWhileRecovering
+			continue
+		}
 		for i, want := range row[1:] {
 			n++
 			l.id = fmt.Sprint("r", n)
