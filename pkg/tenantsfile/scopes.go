@@ -64,7 +64,7 @@ func (y scopeYAML) scope() (s tenant.Scope, line int, err error) {
 		}
 	}
 	if s.ID != tenant.EachScope && !tenant.ValidID(s.ID) {
-		return s, line, fmt.Errorf("line %d: scopes: %s must be * or 1-128 of A-Za-z0-9._:-", line, s.Kind)
+		return s, line, fmt.Errorf("line %d: scopes: %s must be * or 1-128 of A-Za-z0-9._:-, not dots alone", line, s.Kind)
 	}
 	for _, f := range []struct {
 		from scalar

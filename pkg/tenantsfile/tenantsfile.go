@@ -18,6 +18,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/tenant"
+	"github.com/weir-project/weir/pkg/usageevent"
 )
 
 // MaxBytes bounds a tenants file: 10,000 tenants with every field set are about 8 MB.
@@ -61,7 +62,11 @@ func (raw fileYAML) resolve() (File, error) {
 	for _, t := range raw.Tenants {
 		where := fmt.Sprintf("tenant %q (line %d)", t.ID.text, t.ID.line)
 		if !tenant.ValidID(t.ID.text) {
-			errs = append(errs, fmt.Errorf("%s: id must be 1-128 of A-Za-z0-9._:-", where))
+			errs = append(errs, fmt.Errorf("%s: id must be 1-128 of A-Za-z0-9._:-, not dots alone", where))
+			continue
+		}
+		if usageevent.CheckID("id", t.ID.text) != nil {
+			errs = append(errs, fmt.Errorf("%s: id is what programs print for a missing value", where))
 			continue
 		}
 		if _, twice := out.Contracts[t.ID.text]; twice {

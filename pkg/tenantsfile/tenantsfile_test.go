@@ -74,6 +74,11 @@ func TestParseRefuses(t *testing.T) {
 		{"empty identity", "tenants: [{id: a, " + ok + ", identities: {mtls: ['']}}]", "identities"},
 		{"count", "tenants: [{id: a, count: net, " + ok + "}]", "count"},
 		{"ladder", "tenants: [{id: a, ladder: [80, 50, 100], " + ok + "}]", "rising"},
+		{"id of dots", "tenants: [{id: '..', " + ok + "}]", "dots alone"},
+		{"id of a null", "tenants: [{id: None, " + ok + "}]", "missing value"},
+		{"id null", "tenants: [{id: 'null', " + ok + "}]", "missing value"},
+		{"overrun", "tenants:\n- id: a\n  overrun_percent: -1\n  limits: {concurrency: 1}\n", "line 3: overrun_percent is -1; it must be at least 0"},
+		{"markup", "tenants: [{id: a, markup_percent: -100.5, " + ok + "}]", "markup_percent: number out of range: percent -100.5 is not within -100"},
 		{"whole number", "tenants: [{id: a, limits: {concurrency: 1.5}}]", "whole number"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -122,5 +127,19 @@ func TestTakenIdentities(t *testing.T) {
 	}
 	if err := f.Taken(map[string]tenant.Contract{"a": lists("slack:T1", true), "b": lists("jwt:org", false), "c": lists("mtls:T1", false)}); err != nil {
 		t.Errorf("one that was removed, the tenant's own, or another kind: %v", err)
+	}
+}
+
+// Goal: what is allowed but hardly meant is told, and nothing else.
+func TestWarnings(t *testing.T) {
+	f, err := Parse([]byte(`tenants:
+  - {id: a, limits: {concurrency: 1}, overrun_percent: 0, markup_percent: -100, ceilings: {minute_usd: 3, day_usd: 2, month_usd: 1}}
+  - {id: b, limits: {concurrency: 1}, ceilings: {minute_usd: 1, day_usd: 1, month_usd: 1}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(f.Warnings(), "; ")
+	if got != `tenant "a": month_usd 1 is below day_usd 2; tenant "a": day_usd 2 is below minute_usd 3` {
+		t.Error(got)
 	}
 }

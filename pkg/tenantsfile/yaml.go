@@ -102,10 +102,12 @@ func (y contractYAML) apply(c *tenant.Contract) error {
 		}
 	}
 	for _, f := range []struct {
-		from scalar
-		to   *money.Percent
-	}{{y.OverrunPercent, &c.Overrun}, {y.MarkupPercent, &c.Markup}} {
-		if err := f.from.percent(f.to); err != nil {
+		from  scalar
+		to    *money.Percent
+		name  string
+		above bool // an overrun below 0 would lower the ceiling; a markup is bound by money.ParsePercent
+	}{{y.OverrunPercent, &c.Overrun, "overrun_percent", true}, {y.MarkupPercent, &c.Markup, "markup_percent", false}} {
+		if err := f.from.percent(f.to, f.name, f.above); err != nil {
 			return err
 		}
 	}
@@ -176,13 +178,16 @@ func (s scalar) nano(to *money.Nano) error {
 	return nil
 }
 
-func (s scalar) percent(to *money.Percent) error {
+func (s scalar) percent(to *money.Percent, name string, above bool) error {
 	if s.text == "" {
 		return nil
 	}
 	p, err := money.ParsePercent(s.text)
 	if err != nil {
-		return fmt.Errorf("line %d: percent: %w", s.line, err)
+		return fmt.Errorf("line %d: %s: %w", s.line, name, err)
+	}
+	if above && p.Cmp(money.Percent{}) < 0 {
+		return fmt.Errorf("line %d: %s is %s; it must be at least 0", s.line, name, s.text)
 	}
 	*to = p
 	return nil

@@ -18,6 +18,7 @@ type credentials struct {
 	tenant        string               // which of a service credential's tenants is meant
 	tls           *tls.ConnectionState // nil without TLS
 	language      string               // the header Accept-Language, or metadata of that name
+	twice         string               // a header of those two that is there more than once, "" for none
 }
 
 // caller is who asks, verified, and for which tenant.
@@ -33,6 +34,9 @@ func (s *Service) identify(ctx context.Context, given credentials) (caller, erro
 	if p := s.unready(); p != nil {
 		return caller{}, p
 	}
+	if p := unclear(given.twice); p != nil {
+		return caller{}, p
+	}
 	principal, err := s.authenticate(ctx, given)
 	if err != nil {
 		return caller{}, identityProblem(err)
@@ -40,6 +44,29 @@ func (s *Service) identify(ctx context.Context, given credentials) (caller, erro
 	c, err := s.callerOf(principal, given.tenant)
 	c.language = languageOf(given.language)
 	return c, err
+}
+
+// repeatedHeader is the header that says more than once who sent a request, "" for none. Whoever reads the first and
+// whoever reads the last, as a proxy may, would see two callers.
+func repeatedHeader(values func(name string) []string) string {
+	for _, name := range [...]string{"Authorization", tenantHeader} {
+		if len(values(name)) > 1 {
+			return name
+		}
+	}
+	return ""
+}
+
+// unclear refuses a request that has such a header.
+func unclear(header string) *Problem {
+	switch header {
+	case "":
+		return nil
+	case tenantHeader:
+		return repeated(header)
+	default:
+		return problem(admit.Unauthenticated, header+" is there twice.")
+	}
 }
 
 // unready refuses while the catalogs are not loaded. Nobody can be judged then: that is an outage, and never a 401.

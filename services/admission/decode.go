@@ -196,7 +196,7 @@ func checkShape(field, s string) *Problem {
 		return invalid(field, field+" is missing.")
 	}
 	if !tenant.ValidID(s) {
-		return invalid(field, field+" is not 1 to 128 of A-Z a-z 0-9 . _ : -")
+		return invalid(field, field+" is not 1 to 128 of A-Z a-z 0-9 . _ : -, or is dots alone.")
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func TestBodyBound(t *testing.T) {
 func TestIDs(t *testing.T) {
 	for id, ok := range map[string]bool{
 		"a": true, "none": false, "NULL": false, "None1": true, "A-1_b.c:d": true, strings.Repeat("x", 128): true, "": false, strings.Repeat("x", 129): false, "a b": false, "a/b": false,
-		"{a}": false, "ä": false, "a\x00": false, "a\n": false,
+		"{a}": false, "ä": false, ".": false, "..": false, "...": false, ".a": true, "..a..": true, strings.Repeat(".", 128): false, "a\x00": false, "a\n": false,
 	} {
 		if (checkID("id", id) == nil) != ok {
 			t.Errorf("%q: want %v", id, ok)

@@ -100,7 +100,8 @@ func grpcCredentials(ctx context.Context) credentials {
 		}
 		return ""
 	}
-	out := credentials{authorization: first("authorization"), tenant: first(tenantHeader), language: first("accept-language")}
+	out := credentials{authorization: first("authorization"), tenant: first(tenantHeader), language: first("accept-language"),
+		twice: repeatedHeader(given.Get)}
 	if p, ok := peer.FromContext(ctx); ok {
 		if secure, ok := p.AuthInfo.(grpccredentials.TLSInfo); ok {
 			out.tls = &secure.State

@@ -54,6 +54,8 @@ func TestGRPCCredentials(t *testing.T) {
 		{"another tenant", []string{"authorization", "Bearer " + w.keys["acme"], "x-weir-tenant", "beta"}, codes.PermissionDenied, ""},
 		{"a service credential", []string{"authorization", "Bearer " + service, "x-weir-tenant", "beta"}, codes.OK, "beta"},
 		{"a service credential without a choice", []string{"authorization", "Bearer " + service}, codes.OK, "acme"},
+		{"two", []string{"authorization", "Bearer " + w.keys["acme"], "authorization", "Bearer " + service}, codes.Unauthenticated, ""},
+		{"two tenants", []string{"authorization", "Bearer " + service, "x-weir-tenant", "acme", "x-weir-tenant", "beta"}, codes.InvalidArgument, ""},
 		{"none", nil, codes.Unauthenticated, ""},
 		{"a wrong one", []string{"authorization", "Bearer wk_a_b"}, codes.Unauthenticated, ""},
 		{"another scheme", []string{"authorization", "Basic " + w.keys["acme"]}, codes.Unauthenticated, ""},

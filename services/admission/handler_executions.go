@@ -61,13 +61,16 @@ func started(x identity.Execution, token string) executionAnswer {
 	return out
 }
 
+// maxMaxDepth bounds the max_depth of a request.
+const maxMaxDepth = 1 << 20
+
 func (req executionRequest) check() *Problem {
 	if p := first(checkOptionalID("root_execution_id", req.RootExecutionID), checkID("agent_id", req.AgentID),
 		checkOptionalID("cost_center", req.CostCenter)); p != nil {
 		return p
 	}
-	if req.MaxDepth != nil && (*req.MaxDepth < 1 || *req.MaxDepth > 1<<20) {
-		return invalid("max_depth", "max_depth is at least 1.")
+	if req.MaxDepth != nil && (*req.MaxDepth < 1 || *req.MaxDepth > maxMaxDepth) {
+		return invalid("max_depth", fmt.Sprintf("max_depth is not from 1 to %d.", maxMaxDepth))
 	}
 	return nil
 }
@@ -169,7 +172,8 @@ func newRoot(random io.Reader) (string, error) {
 	return "x_" + hex.EncodeToString(raw), nil
 }
 
-// closeExecution marks a root as done: POST /v1/executions/{root}/close. Starting it again resumes it.
+// closeExecution marks a root as done, so that it counts as open no longer: POST /v1/executions/{root}/close. It does not
+// end its tokens (revocation does, which is the breaker's); a further reservation opens it again.
 func (s *Service) closeExecution(ctx context.Context, c caller, root string, _ closeRequest) (answer, error) {
 	if p := checkShape("root", root); p != nil {
 		return answer{}, p

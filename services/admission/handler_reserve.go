@@ -87,7 +87,7 @@ func (req reserveRequest) check() *Problem {
 		return invalid("effect", "effect is read or write.")
 	}
 	if req.LeaseSeconds < 0 || req.LeaseSeconds > int64((24*time.Hour)/time.Second) {
-		return invalid("lease_seconds", "lease_seconds is not between 1 and 86400.")
+		return invalid("lease_seconds", "lease_seconds is not from 1 to 86400; 0, or none, is the default.")
 	}
 	return nil
 }

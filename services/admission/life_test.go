@@ -421,6 +421,19 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("%s: %v", c.name, out["tenant_id"])
 		}
 	}
+	// A header that is there twice names two callers.
+	for name, want := range map[string]int{"Authorization": 401, tenantHeader: 400} {
+		req, err := http.NewRequest("GET", r.url+"/v1/budget", nil)
+		w.must(err)
+		req.Header = http.Header{"Authorization": {"Bearer " + service}, tenantHeader: {"acme"}}
+		req.Header.Add(name, req.Header.Get(name))
+		resp, err := http.DefaultClient.Do(req)
+		w.must(err)
+		w.must(resp.Body.Close())
+		if resp.StatusCode != want {
+			t.Errorf("%s twice: %d", name, resp.StatusCode)
+		}
+	}
 	// A tenant in the body is a field that is unknown.
 	status, out := r.reserve("acme", "r", 1, object{"tenant_id": "beta"})
 	w.want("tenant in the body", status, out, 400, "code", "invalid_argument", "field", "tenant_id")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/domain/money"
 )
@@ -30,7 +31,7 @@ func (s *schemas) of(t reflect.Type, name string, request bool) doc {
 	case reflect.TypeFor[ladder.Rung]():
 		return doc{"type": "integer", "minimum": 0, "maximum": 4}
 	case reflect.TypeFor[quantities]():
-		return doc{"type": []string{"object", "null"}, "additionalProperties": doc{"type": []string{"number", "string"}}, "description": "Quantities by the name of their meter."}
+		return quantitiesSchema(name)
 	case reflect.TypeFor[json.RawMessage]():
 		return doc{"description": "The provider's own usage object or response."}
 	case reflect.TypeFor[batchRequest]():
@@ -50,11 +51,45 @@ func (s *schemas) of(t reflect.Type, name string, request bool) doc {
 	case reflect.Bool:
 		return doc{"type": "boolean"}
 	case reflect.Int, reflect.Int32, reflect.Int64:
+		if request {
+			return count(name)
+		}
 		return doc{"type": "integer"}
 	case reflect.Interface:
 		return doc{"type": []string{"string", "integer"}, "description": "Dollars for windows and max_cost_usd, else a count."}
 	default:
 		return text(name)
+	}
+}
+
+// quantitiesSchema describes an estimate or meters; those of an estimate have counts of their own names.
+func quantitiesSchema(name string) doc {
+	out := doc{"type": []string{"object", "null"}, "additionalProperties": doc{"type": []string{"number", "string"}}, "description": "Quantities by the name of their meter."}
+	if name != "estimate" {
+		return out
+	}
+	tokens := func(description string) doc {
+		d := doc{"type": []string{"integer", "string"}, "minimum": 0, "maximum": admit.Unlimited}
+		if description != "" {
+			d["description"] = description
+		}
+		return d
+	}
+	const most = "0 is as if it were not given: the model's own maximum. Of several names the largest counts."
+	out["properties"] = doc{"input_tokens": tokens(""), "max_output_tokens": tokens(most), "max_completion_tokens": tokens(most),
+		"max_tokens": tokens(most), "output_tokens": tokens(most)}
+	return out
+}
+
+// count is a whole number of a request, by its name.
+func count(name string) doc {
+	switch name {
+	case "lease_seconds":
+		return doc{"type": "integer", "minimum": 0, "maximum": 86400, "description": "1 to 86400, cut to the service's -max-lease; 0, or none, is that longest."}
+	case "max_depth":
+		return doc{"type": "integer", "minimum": 1, "maximum": maxMaxDepth}
+	default:
+		return doc{"type": "integer", "minimum": 0, "maximum": admit.Unlimited}
 	}
 }
 
@@ -135,8 +170,11 @@ func needed(name string) []string {
 	}
 }
 
+// idShape is in words what idSchema says.
+const idShape = "1 to 128 of A-Z a-z 0-9 . _ : -, not dots alone."
+
 func idSchema() doc {
-	return doc{"type": "string", "pattern": `^[A-Za-z0-9._:-]{1,128}$`}
+	return doc{"type": "string", "maxLength": 128, "pattern": `^\.*[A-Za-z0-9_:-][A-Za-z0-9._:-]*$`, "description": idShape}
 }
 
 // text is a member that is text, by its name.
@@ -144,6 +182,8 @@ func text(name string) doc {
 	switch {
 	case name == "reservation_id":
 		return idSchema()
+	case name == "root_execution_id": // "" in a request is none
+		return doc{"type": "string", "maxLength": 128, "description": idShape}
 	case strings.HasSuffix(name, "_at"), name == "as_of":
 		return doc{"type": "string", "format": "date-time"}
 	case name == "effect":

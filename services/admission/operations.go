@@ -76,7 +76,7 @@ func operations() map[string]operation {
 	return map[string]operation{
 		"POST /v1/executions": {id: "startExecution", summary: "Start, resume or continue an execution; gives its token", who: byBearer, request: executionRequest{},
 			answers: []success{{http.StatusCreated, executionAnswer{}}}, problems: executionProblems()},
-		"POST /v1/executions/{root}/close": {id: "closeExecution", summary: "Mark a root execution as done", who: byBearer, request: closeRequest{}, optional: true,
+		"POST /v1/executions/{root}/close": {id: "closeExecution", summary: "Mark a root execution as done: it counts as open no longer, its tokens live on, and a further reservation opens it again", who: byBearer, request: closeRequest{}, optional: true,
 			answers: ok(closeAnswer{}), problems: []admit.Code{codeExecutionNotFound, admit.StoreRecovering}},
 		"POST /v1/reservations": {id: "reserve", summary: "Decide whether a call may be made", who: byBearer, request: reserveRequest{},
 			answers: []success{{http.StatusCreated, reserveAnswer{}}, {http.StatusOK, reserveAnswer{}}},

@@ -29,7 +29,7 @@ func (a *app) tenantsApplyCmd() *cobra.Command {
 		Long:  "Apply upserts every tenant of the file. It returns once every running service has applied the change.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.tenantsApply(c.Context(), c.OutOrStdout(), args[0], prune, time.Now().UTC())
+			return a.tenantsApply(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args[0], prune, time.Now().UTC())
 		},
 	}
 	c.Flags().BoolVar(&prune, "prune", false, "remove the tenants that the file does not name")
@@ -42,7 +42,7 @@ type tenantChange struct {
 	Change string `json:"change"` // created, changed, unchanged, removed
 }
 
-func (a *app) tenantsApply(ctx context.Context, out io.Writer, file string, prune bool, now time.Time) error {
+func (a *app) tenantsApply(ctx context.Context, out, notes io.Writer, file string, prune bool, now time.Time) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return misuse("%w", err)
@@ -50,6 +50,9 @@ func (a *app) tenantsApply(ctx context.Context, out io.Writer, file string, prun
 	parsed, err := tenantsfile.Parse(data)
 	if err != nil {
 		return misuse("%s: %w", file, err)
+	}
+	for _, warning := range parsed.Warnings() {
+		fmt.Fprintln(notes, "weir: warning:", warning)
 	}
 	conn, err := a.kafka(ctx)
 	if err != nil {

@@ -101,16 +101,19 @@ func (c Contract) WithScope(s Scope) Contract {
 }
 
 // ValidID accepts 1 to 128 of A-Z a-z 0-9 . _ : -, which is what every id of the API and of the tenants file is (design.md,
-// section 12).
+// section 12), but not dots alone: "." and ".." cannot be a segment of a path (RFC 3986, section 5.2.4).
 func ValidID(id string) bool {
+	dots := 0
 	for i := range len(id) {
 		switch b := id[i]; {
-		case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9', b == '.', b == '_', b == ':', b == '-':
+		case b == '.':
+			dots++
+		case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9', b == '_', b == ':', b == '-':
 		default:
 			return false
 		}
 	}
-	return id != "" && len(id) <= 128
+	return dots < len(id) && len(id) <= 128
 }
 
 // validateScopes lists everything that is wrong, in words that name the field of the tenants file.
@@ -126,7 +129,7 @@ func (c Contract) validateScopes() []error {
 		case !s.Kind.Known():
 			bad("kind %q is not one of %v", s.Kind, window.ScopeKinds())
 		case s.ID != EachScope && !ValidID(s.ID):
-			bad("%s %.40q must be * or 1-128 of A-Za-z0-9._:-", s.Kind, s.ID)
+			bad("%s %.40q must be * or 1-128 of A-Za-z0-9._:-, not dots alone", s.Kind, s.ID)
 		case seen[s.Scope]:
 			bad("%s %q stands there twice", s.Kind, s.ID)
 		}

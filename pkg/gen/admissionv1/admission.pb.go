@@ -35,7 +35,7 @@ const (
 
 type StartExecutionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: a new one is made. An id that exists is resumed.
+	// 1 to 128 of A-Z a-z 0-9 . _ : -, not dots alone. Empty: a new one is made. An id that exists is resumed.
 	RootExecutionId string `protobuf:"bytes,1,opt,name=root_execution_id,json=rootExecutionId,proto3" json:"root_execution_id,omitempty"`
 	// The token of the agent that starts this one as its child.
 	ParentToken string `protobuf:"bytes,2,opt,name=parent_token,json=parentToken,proto3" json:"parent_token,omitempty"`
@@ -320,11 +320,13 @@ func (x *CloseExecutionResponse) GetClosedAt() *timestamppb.Timestamp {
 }
 
 type ReserveRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ReservationId string                 `protobuf:"bytes,1,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
-	Provider      string                 `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
-	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
-	// Quantities by meter: input_tokens, max_output_tokens, and others of the price book.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 128 of A-Z a-z 0-9 . _ : -, not dots alone.
+	ReservationId string `protobuf:"bytes,1,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
+	Provider      string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
+	Model         string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
+	// Quantities by meter: input_tokens, max_output_tokens, and others of the price book. Tokens are whole numbers from 0 to
+	// 9007199254740991 in digits; max_output_tokens 0 is as if it were not given: the model's own maximum.
 	Estimate map[string]string `protobuf:"bytes,4,rep,name=estimate,proto3" json:"estimate,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// read (the default) or write.
 	Effect         string `protobuf:"bytes,5,opt,name=effect,proto3" json:"effect,omitempty"`
@@ -332,7 +334,7 @@ type ReserveRequest struct {
 	AgentId        string `protobuf:"bytes,7,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	ParentAgentId  string `protobuf:"bytes,8,opt,name=parent_agent_id,json=parentAgentId,proto3" json:"parent_agent_id,omitempty"`
 	CostCenter     string `protobuf:"bytes,9,opt,name=cost_center,json=costCenter,proto3" json:"cost_center,omitempty"`
-	// 0: the longest that is allowed.
+	// 1 to 86400, cut to the longest that the service allows (-max-lease); 0: that longest.
 	LeaseSeconds  int64 `protobuf:"varint,10,opt,name=lease_seconds,json=leaseSeconds,proto3" json:"lease_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1409,11 +1411,12 @@ func (x *ReleaseResponse) GetReservation() *Reservation {
 }
 
 type ExtendRequest struct {
-	state             protoimpl.MessageState `protogen:"open.v1"`
-	ReservationId     string                 `protobuf:"bytes,1,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
-	LeaseSeconds      int64                  `protobuf:"varint,2,opt,name=lease_seconds,json=leaseSeconds,proto3" json:"lease_seconds,omitempty"`
-	OutputTokensSoFar int64                  `protobuf:"varint,3,opt,name=output_tokens_so_far,json=outputTokensSoFar,proto3" json:"output_tokens_so_far,omitempty"`
-	Receipt           string                 `protobuf:"bytes,4,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ReservationId string                 `protobuf:"bytes,1,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
+	// As in ReserveRequest.
+	LeaseSeconds      int64  `protobuf:"varint,2,opt,name=lease_seconds,json=leaseSeconds,proto3" json:"lease_seconds,omitempty"`
+	OutputTokensSoFar int64  `protobuf:"varint,3,opt,name=output_tokens_so_far,json=outputTokensSoFar,proto3" json:"output_tokens_so_far,omitempty"`
+	Receipt           string `protobuf:"bytes,4,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }

@@ -50,7 +50,8 @@ const (
 type AdmissionClient interface {
 	// StartExecution starts, resumes or continues an execution and gives its token.
 	StartExecution(ctx context.Context, in *StartExecutionRequest, opts ...grpc.CallOption) (*StartExecutionResponse, error)
-	// CloseExecution marks a root execution as done.
+	// CloseExecution marks a root execution as done: it counts as open no longer, and one that is idle is closed by itself.
+	// Its tokens live on, and a further reservation opens it again; to end them is the breaker's (revocation).
 	CloseExecution(ctx context.Context, in *CloseExecutionRequest, opts ...grpc.CallOption) (*CloseExecutionResponse, error)
 	// Reserve decides whether a call may be made. The same again gets the same answer.
 	Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveResponse, error)
@@ -186,7 +187,8 @@ func (c *admissionClient) SendEvents(ctx context.Context, in *SendEventsRequest,
 type AdmissionServer interface {
 	// StartExecution starts, resumes or continues an execution and gives its token.
 	StartExecution(context.Context, *StartExecutionRequest) (*StartExecutionResponse, error)
-	// CloseExecution marks a root execution as done.
+	// CloseExecution marks a root execution as done: it counts as open no longer, and one that is idle is closed by itself.
+	// Its tokens live on, and a further reservation opens it again; to end them is the breaker's (revocation).
 	CloseExecution(context.Context, *CloseExecutionRequest) (*CloseExecutionResponse, error)
 	// Reserve decides whether a call may be made. The same again gets the same answer.
 	Reserve(context.Context, *ReserveRequest) (*ReserveResponse, error)
