@@ -32,7 +32,7 @@ func cpuTime(pid int) time.Duration {
 // the load.
 func (w *world) say(what string, l loaded) {
 	if w.cfg.Log != nil {
-		_, _ = fmt.Fprintf(w.cfg.Log, "%-8s %7.0f/s  p50 %6.2f ms  p99 %6.2f ms  server %5.0f µs  load %5.0f µs each\n",
-			what, l.rate, l.p50, l.p99, l.serverCPU, l.loadCPU)
+		_, _ = fmt.Fprintf(w.cfg.Log, "%-8s %7.0f/s  p50 %6.2f ms  p99 %6.2f ms  server %5.0f µs  load %5.0f µs each  %d refused\n",
+			what, l.rate, l.p50, l.p99, l.serverCPU, l.loadCPU, l.refused)
 	}
 }

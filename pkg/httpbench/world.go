@@ -185,7 +185,7 @@ func (w *world) startAdmission(ctx context.Context) error {
 	}
 	w.admission.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	_, w.admission.pid, err = w.run(ctx, w.cfg.Admission, "-kafka", w.kafka, "-redis", w.redis, "-postgres", w.postgres+"&pool_max_conns="+strconv.Itoa(poolSize), "-http", w.admission.address,
-		"-deadline", "5s", "-log-level", "error", // a stall of a busy machine is measured, not refused
+		"-log-level", "error",
 		"-hmac-secret-file", filepath.Join(w.cfg.Dir, "hmac.key"), "-token-key-file", filepath.Join(w.cfg.Dir, "token.pem"))
 	if err != nil {
 		return err
