@@ -2,6 +2,9 @@ package catalog
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -58,6 +61,13 @@ func (a *APIKeys) Apply(r bus.Record) error { return a.k.apply(r) }
 
 // Get is a key by its id; revoked ones are returned too, with revoked_at set.
 func (a *APIKeys) Get(keyID string) (*weirv1.ApiKey, bool) { return a.k.get(keyID) }
+
+// List is every key by its id, revoked ones too.
+func (a *APIKeys) List() []*weirv1.ApiKey {
+	a.k.mu.RLock()
+	defer a.k.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(a.k.by), func(x, y *weirv1.ApiKey) int { return strings.Compare(x.GetKeyId(), y.GetKeyId()) })
+}
 
 // SigningKeys is the current copy of control.keys.v1. Safe for concurrent use; returned messages are not to be changed.
 type SigningKeys struct{ k keyed[*weirv1.SigningKey] }

@@ -36,6 +36,7 @@ func withoutInstance() []call {
 		{"tenants apply nofile", 2, "no such file"}, {"tenants apply bad.yaml", 2, "line 3"}, {"tenants apply good.yaml", 3, "no instance"},
 		{"tenants show", 3, "no instance"},
 		{"keys", 0, ""}, {"keys create", 2, "--tenant"}, {"keys create --tenant a", 3, "no instance"}, {"keys revoke", 2, "usage: weir keys revoke KEY-ID"},
+		{"keys list", 3, "no instance"}, {"keys list x", 2, "usage"}, {"keys list --tenant a", 3, "no instance"},
 		{"keys revoke k", 3, "no instance"}, {"keys revok k", 2, "did you mean revoke?"},
 		{"prices", 0, ""}, {"prices import", 2, "usage"}, {"prices import nofile", 2, "no such file"}, {"prices import bad.yaml", 2, "not a price file"},
 		{"prices import --effective-from yesterday prices.json", 2, "--effective-from"}, {"prices import prices.json", 3, "no instance"},

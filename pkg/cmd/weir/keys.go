@@ -40,7 +40,7 @@ func (a *app) keysCmd() *cobra.Command {
 			return a.keysRevoke(c.Context(), c.OutOrStdout(), args[0], time.Now().UTC())
 		},
 	}
-	return group("keys", "API keys; only their hashes are stored", create, revoke)
+	return group("keys", "API keys; only their hashes are stored", create, a.keysListCmd(), revoke)
 }
 
 // keysCreate writes the key alone to out, so that a script can take it, and its id to notes: revoke and the tenants file's

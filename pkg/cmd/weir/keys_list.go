@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weir-project/weir/pkg/catalog"
+	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/gen/weirv1"
+)
+
+func (a *app) keysListCmd() *cobra.Command {
+	var tenant string
+	list := &cobra.Command{
+		Use: "list", Short: "Print the keys by their ids, revoked ones too; never what proves them", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.keysList(c.Context(), c.OutOrStdout(), tenant)
+		},
+	}
+	list.Flags().StringVar(&tenant, "tenant", "", "only the keys that act for this tenant")
+	return list
+}
+
+// keyView is a key as people read it: neither the key nor its hash.
+type keyView struct {
+	KeyID     string     `json:"key_id"`
+	Tenants   []string   `json:"tenants"`
+	Label     string     `json:"label,omitempty"`
+	CreatedAt time.Time  `json:"created_at"`
+	RevokedAt *time.Time `json:"revoked_at,omitempty"`
+}
+
+func keyViewOf(m *weirv1.ApiKey) keyView {
+	v := keyView{KeyID: m.GetKeyId(), Tenants: m.GetTenantIds(), Label: m.GetLabel(), CreatedAt: m.GetCreatedAt().AsTime()}
+	if m.GetRevokedAt() != nil {
+		at := m.GetRevokedAt().AsTime()
+		v.RevokedAt = &at
+	}
+	return v
+}
+
+func (a *app) keysList(ctx context.Context, out io.Writer, tenant string) error {
+	conn, err := a.kafka(ctx)
+	if err != nil {
+		return err
+	}
+	known := catalog.NewAPIKeys(warnBad)
+	if err := readTable(ctx, conn, topics.CatalogApikeys, known.Apply); err != nil {
+		return err
+	}
+	views := []keyView{}
+	for _, m := range known.List() {
+		if tenant == "" || slices.Contains(m.GetTenantIds(), tenant) {
+			views = append(views, keyViewOf(m))
+		}
+	}
+	if a.json {
+		return printJSON(out, map[string]any{"keys": views})
+	}
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "KEY ID\tTENANTS\tCREATED\tREVOKED\tLABEL")
+	for _, v := range views {
+		revoked := "-"
+		if v.RevokedAt != nil {
+			revoked = v.RevokedAt.Format(time.RFC3339)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.KeyID, strings.Join(v.Tenants, ","), v.CreatedAt.Format(time.RFC3339), revoked, v.Label)
+	}
+	return w.Flush()
+}
