@@ -182,7 +182,7 @@ func (w *codeWalk) budgets() {
 	for _, who := range []string{"minute", "day", "month"} {
 		got := w.overHTTP(w.w.keys[who], reserveOf("r2", 50))
 		at, err := time.Parse(time.RFC3339, fmt.Sprint(got.raw["resets_at"]))
-		if err != nil || time.Until(at) <= 0 || got.raw["upgrade_url"] == nil || got.raw["message"] == nil || fmt.Sprint(got.raw["rung"]) != "4" {
+		if err != nil || time.Until(at) <= 0 || got.raw["upgrade_url"] != nil || got.raw["message"] == nil || fmt.Sprint(got.raw["rung"]) != "4" {
 			w.w.t.Errorf("%s: when it frees, and what to say: %v", who, got.raw)
 		}
 	}

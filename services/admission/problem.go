@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,7 +45,8 @@ type Problem struct {
 	// State is how the reservation stands, where that is the reason.
 	State string `json:"state,omitempty"`
 	// ResetsAt is when the window ends, RFC 3339.
-	ResetsAt   string `json:"resets_at,omitempty"`
+	ResetsAt string `json:"resets_at,omitempty"`
+	// UpgradeURL is the plan's upgrade_url; absent where it has none.
 	UpgradeURL string `json:"upgrade_url,omitempty"`
 	// Used, Asked and Ceiling are dollars for windows and max_cost_usd, else counts.
 	Used    any `json:"used,omitempty"`
@@ -131,11 +131,14 @@ func refused(r admit.Refusal, c caller, loc *time.Location) *Problem {
 			p.RetryAfterMS = jitter(wait).Milliseconds()
 		}
 	case admit.TenantQuotaExceeded:
-		p.Window, p.UpgradeURL = r.Limit, cmp.Or(c.contract.Actions.UpgradeURL, "/v1/budget")
+		p.Window, p.UpgradeURL = r.Limit, c.contract.Actions.UpgradeURL
 		if at := r.ResetsAt(loc); !at.IsZero() {
 			p.ResetsAt = at.UTC().Format(time.RFC3339)
 		}
 		inform(text.Cut(r.Limit))
+		if r.Limit == admit.LimitDay && !c.contract.SoftDay && r.Used < r.Ceiling {
+			inform(text.Unfit())
+		}
 		if p.Scope != nil {
 			inform(text.CutOf(window.Scope{Kind: r.ScopeKind, ID: r.ScopeID}, r.Limit))
 		}

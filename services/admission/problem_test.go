@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,10 +100,15 @@ func TestQuotaIsNotARate(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"type":"urn:weir:problem:tenant_quota_exceeded","title":"The budget is used up; do not retry","status":429,"code":"tenant_quota_exceeded",` +
-		`"detail":"month: 5 USD used and held, 0.3 USD asked, 5 USD allowed.","window":"month","resets_at":"2026-12-01T00:00:00Z","upgrade_url":"/v1/budget",` +
+		`"detail":"month: 5 USD used and held, 0.3 USD asked, 5 USD allowed.","window":"month","resets_at":"2026-12-01T00:00:00Z",` +
 		`"used":"5","asked":"0.3","ceiling":"5","rung":4,"percent_used":25,"message":"This month's budget is used up. 25 % of today's budget is used; the steps are at 50, 80 and 100 %."}`
 	if string(body) != want {
 		t.Errorf("%s\nwant\n%s", body, want)
+	}
+	hard := refused(admit.Refusal{Code: admit.TenantQuotaExceeded, Limit: admit.LimitDay, At: at, Window: 20261130, Used: 3_600_000_000, Asked: 500_000_000,
+		Ceiling: 4_000_000_000, DayUsed: 3_600_000_000}, caller{contract: plan()}, time.UTC)
+	if !strings.HasPrefix(hard.Message, "This call does not fit what is left of today's budget. 90 %") {
+		t.Errorf("a hard day with something left: %s", hard.Message)
 	}
 	rate := refused(admit.Refusal{Code: admit.RateLimited, Limit: admit.LimitRequests, At: at, FreesAt: at.Add(10 * time.Second), Used: 60, Asked: 1, Ceiling: 60}, caller{contract: plan()}, time.UTC)
 	if rate.RetryAfterMS < 10_000 || rate.RetryAfterMS > 20_000 || rate.Window != "" || rate.Limit != admit.LimitRequests || rate.ResetsAt != "" {

@@ -216,6 +216,8 @@ func TestCodes(t *testing.T) {
 func TestTexts(t *testing.T) {
 	for want, r := range map[string]Refusal{
 		"minute: 0.9 USD used and held, 0.3 USD asked, 1 USD allowed.": {Limit: LimitMinute, Used: 900_000_000, Asked: 300_000_000, Ceiling: 1_000_000_000},
+		"day: 0.3 USD asked, 0.2 USD allowed in all.":                  {Code: EstimateExceedsLimit, Limit: LimitDay, Asked: 300_000_000, Ceiling: 200_000_000},
+		"input_tokens_per_minute: 11 asked, 10 allowed in all.":        {Code: EstimateExceedsLimit, Limit: LimitInputTokens, Asked: 11, Ceiling: 10},
 		"requests_per_minute: 10 used, 1 asked, 10 allowed.":           {Limit: LimitRequests, Used: 10, Asked: 1, Ceiling: 10},
 		"max_depth: depth 4, 3 allowed.":                               {Limit: LimitMaxDepth, Used: 4, Ceiling: 3},
 		"The execution was ended.":                                     {Code: ExecutionRevoked},

@@ -75,6 +75,9 @@ func (c Code) Title() string {
 
 // Detail says which limit refused, with its figures in its own unit.
 func (r Refusal) Detail() string {
+	if r.Code == EstimateExceedsLimit { // what is used plays no part
+		return r.tooLarge()
+	}
 	switch r.Limit {
 	case NoLimit:
 		return r.Code.Title() + "."
@@ -85,6 +88,18 @@ func (r Refusal) Detail() string {
 		return fmt.Sprintf("%s: depth %d, %d allowed.", r.Limit, r.Used, r.Ceiling)
 	default:
 		return fmt.Sprintf("%s: %d used, %d asked, %d allowed.", r.Limit, r.Used, r.Asked, r.Ceiling)
+	}
+}
+
+// tooLarge is the detail of a call that no free window would admit.
+func (r Refusal) tooLarge() string {
+	switch r.Limit {
+	case NoLimit:
+		return r.Code.Title() + "."
+	case LimitMinute, LimitDay, LimitMonth, LimitMaxCost:
+		return fmt.Sprintf("%s: %s USD asked, %s USD allowed in all.", r.Limit, nanoUSD(r.Asked), nanoUSD(r.Ceiling))
+	default:
+		return fmt.Sprintf("%s: %d asked, %d allowed in all.", r.Limit, r.Asked, r.Ceiling)
 	}
 }
 

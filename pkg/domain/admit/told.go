@@ -47,6 +47,16 @@ func (t Told) Cut(window Limit) string {
 	}
 }
 
+// Unfit is the text of a refusal for a hard day that has something left, but
+// not enough for the call.
+func (t Told) Unfit() string {
+	t.Rung = ladder.Cut
+	if t.Own.Cut != "" {
+		return t.with(t.Own.Cut)
+	}
+	return t.with(t.words().unfit)
+}
+
 // with adds how much is used and where the steps are.
 func (t Told) with(mode string) string {
 	b := append(make([]byte, 0, 192), mode...)
@@ -98,7 +108,7 @@ func (t Told) mode() string {
 // used, and the three steps.
 type words struct {
 	normal, caching, saving, waiting, readOnly, readOnlySaving, cut string
-	minute, day, month, deferred, steps                             string
+	minute, day, unfit, month, deferred, steps                      string
 }
 
 func (t Told) words() words {
@@ -113,6 +123,7 @@ func (t Told) words() words {
 			cut:            "El presupuesto está agotado.",
 			minute:         "El presupuesto de este minuto está agotado; se libera por sí solo en un minuto.",
 			day:            "El presupuesto de hoy está agotado.",
+			unfit:          "Esta llamada no cabe en lo que queda del presupuesto de hoy.",
 			month:          "El presupuesto de este mes está agotado.",
 			deferred:       "Esta acción espera hasta que el presupuesto lo permita.",
 			steps:          "Se ha usado el %d %% del presupuesto de hoy; los escalones están en el %d, el %d y el %d %%.",
@@ -128,6 +139,7 @@ func (t Told) words() words {
 		cut:            "The budget is used up.",
 		minute:         "This minute's budget is used up; it frees by itself within a minute.",
 		day:            "Today's budget is used up.",
+		unfit:          "This call does not fit what is left of today's budget.",
 		month:          "This month's budget is used up.",
 		deferred:       "This action waits until the budget allows it.",
 		steps:          "%d %% of today's budget is used; the steps are at %d, %d and %d %%.",

@@ -26,7 +26,7 @@ type Actions struct {
 	// SavingModels name the cheaper model of the same provider that is granted from rung 2 on, by "provider/model" or
 	// "model".
 	SavingModels map[string]string
-	// UpgradeURL is where the end user can get more; "" = the tenant's own budget.
+	// UpgradeURL is where the end user can get more; "" = nothing is said of it.
 	UpgradeURL string
 	// Language is that of the texts where a request asks for none; "" = English.
 	Language ladder.Language
