@@ -20,7 +20,7 @@ import (
 const (
 	// sinceMargin is how much the clocks of Postgres and the broker may differ: the base is looked for in what was written
 	// that long before the raise, and after.
-	sinceMargin = 10 * time.Minute
+	sinceMargin = time.Hour
 	// topicPoll is how often a topic is looked at for what is still missing there.
 	topicPoll = 100 * time.Millisecond
 )
