@@ -44,7 +44,8 @@ func (s *Service) run(ctx context.Context, route route, w http.ResponseWriter, r
 // identifyHTTP verifies the credential of an HTTP request and picks the tenant.
 func (s *Service) identifyHTTP(ctx context.Context, r *http.Request) (caller, error) {
 	return s.identify(ctx, credentials{authorization: r.Header.Get("Authorization"), tenant: r.Header.Get(tenantHeader), tls: r.TLS,
-		language: strings.Join(r.Header.Values("Accept-Language"), ",")})
+		language: strings.Join(r.Header.Values("Accept-Language"), ","),
+		twice:    repeatedHeader(r.Header.Values)})
 }
 
 // recoverPanic turns a bug into a 500 and a log line; the hold, if there is one, expires by its lease.
