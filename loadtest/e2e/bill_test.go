@@ -108,7 +108,7 @@ func (w *world) kill(program string) {
 }
 
 // playFor is how long the calls are spread over while services are killed.
-const playFor = 30 * time.Second
+const playFor = 45 * time.Second
 
 // killEach kills each service in turn while calls are made, starts it again, and counts what was delivered again.
 func (w *world) killEach(wl workload.Workload, kind string) {

@@ -24,7 +24,7 @@ import (
 )
 
 // errQuota: the tenant's budget is used up. Retrying cannot help: tell the user, and stop.
-var errQuota = errors.New("quota")
+var errQuota = errors.New("quota is used up")
 
 // The ways in which the stand-in of a provider fails: before any token, and in the middle of a stream.
 var (
@@ -174,7 +174,7 @@ func run(ctx context.Context) error {
 	// And then until the budget is gone. The provider is not called for the one that is refused.
 	for n := range 100 {
 		if _, err := w.complete(ctx, good, 420, 600); errors.Is(err, errQuota) {
-			fmt.Println(err, "after", n)
+			fmt.Println("quota", n, err)
 			return nil
 		} else if err != nil {
 			return err
