@@ -24,7 +24,7 @@ import (
 )
 
 // errQuota: the tenant's budget is used up. Retrying cannot help: tell the user, and stop.
-var errQuota = errors.New("quota is used up")
+var errQuota = errors.New("budget used up")
 
 // The ways in which the stand-in of a provider fails: before any token, and in the middle of a stream.
 var (
