@@ -173,7 +173,9 @@ func (w *world) failOver(replica *part.Part) {
 		}
 		return err != nil
 	})
-	command(w.t, at.Host, "CONFIG SET port "+u.Port())
+	await(w.t, "the replica takes the port", 10*time.Second, func() bool { // a child of the master may hold it a moment longer
+		return strings.HasPrefix(ask(w.t, at.Host, "CONFIG SET port "+u.Port()), "+OK")
+	})
 }
 
 // comeBack ends the promoted server and starts the instance's own, whose data are of an earlier epoch.

@@ -30,7 +30,7 @@ func TestGoExample(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"ok settled SUCCESS", "error settled FAILED 0", "cut settled PARTIAL", "estimated", "waiting rate_limited concurrency", "waited settled SUCCESS", "quota: "} {
+	for _, want := range []string{"ok settled SUCCESS", "error settled FAILED 0", "cut settled PARTIAL", "estimated", "waiting rate_limited concurrency", "waited settled SUCCESS", "quota "} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}

@@ -96,7 +96,12 @@ func failover(w *world) func() {
 	return func() {
 		port := w.port()
 		w.killRedis()
-		at.redisCommand(fmt.Sprintf("CONFIG SET port %d", port))
+		w.eventually("the replica takes the port", func() error { // a child of the killed master may hold it a moment longer
+			if got := at.redisCommand(fmt.Sprintf("CONFIG SET port %d", port)); got != "+OK" {
+				return errors.New(got)
+			}
+			return nil
+		})
 		replica.Address = w.redis.Address
 		w.redis = replica
 	}
