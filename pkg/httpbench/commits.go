@@ -13,7 +13,7 @@ import (
 // poolSize is that of admission's pool.
 const poolSize = 24
 
-// openPool makes the table of bare commits.
+// openPool makes the table of bare commits, if it is not there.
 func openPool(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -24,26 +24,32 @@ func openPool(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
-	if _, err := pool.Exec(ctx, "CREATE TABLE bench_commits (id text PRIMARY KEY, payload bytea NOT NULL)"); err != nil {
+	if _, err := pool.Exec(ctx, "CREATE TABLE IF NOT EXISTS bench_commits (id text PRIMARY KEY, payload bytea NOT NULL)"); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
 	return pool, nil
 }
 
-// commits is single rows a second, each committed alone, by as many writers as there are clients. A row is as large as
-// the event of a settle.
-func (w *world) commits(ctx context.Context) (float64, error) {
-	payload := make([]byte, 700)
+// insertRow commits a row that is as large as the event of a settle.
+func insertRow(ctx context.Context, pool *pgxpool.Pool, id string) error {
+	if _, err := pool.Exec(ctx, "INSERT INTO bench_commits (id, payload) VALUES ($1, $2)", id, make([]byte, 700)); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+// writers is single rows a second, each committed alone, by as many writers in this process as there are clients: without
+// HTTP.
+func (w *world) writers(ctx context.Context) (float64, error) {
 	failed := make(chan error, clients)
 	var group sync.WaitGroup
 	began := w.cfg.Now()
 	for client := range clients {
 		group.Go(func() {
 			for n := range perClient {
-				id := strconv.Itoa(w.slots) + "-" + strconv.Itoa(client) + "-" + strconv.Itoa(n)
-				if _, err := w.pool.Exec(ctx, "INSERT INTO bench_commits (id, payload) VALUES ($1, $2)", id, payload); err != nil {
-					failed <- fmt.Errorf("commit: %w", err)
+				if err := insertRow(ctx, w.pool, strconv.Itoa(w.slots)+"-"+strconv.Itoa(client)+"-"+strconv.Itoa(n)); err != nil {
+					failed <- err
 					return
 				}
 			}
@@ -56,6 +62,6 @@ func (w *world) commits(ctx context.Context) (float64, error) {
 	for err := range failed {
 		errs = append(errs, err)
 	}
-	w.say("commit", loaded{rate: settles / took.Seconds()})
+	w.say("writers", loaded{rate: settles / took.Seconds()})
 	return settles / took.Seconds(), errors.Join(errs...)
 }

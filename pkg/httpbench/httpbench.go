@@ -1,5 +1,5 @@
 // Package httpbench measures one process of admission over HTTP next to what bounds it from above, in one run: a bare
-// handler that does one trivial EVALSHA with as many arguments, and bare commits of one row.
+// handler that does one trivial EVALSHA with as many arguments, and one that commits a row.
 //
 // It owns the references, the load and the parts that both need; it decides nothing. Ours and reference take turns in
 // short slots, so that whatever else the machine does falls on both; a ratio is the median of the slots' own, and so is a
@@ -96,9 +96,10 @@ func (w *world) reserveFigures(ctx context.Context) ([]storebench.Figure, error)
 	}, nil
 }
 
-// settleFigures are settles next to commits. What is settled is reserved first, outside of the slot.
+// settleFigures are settles next to commits, over HTTP as the settles are, and by writers that need no HTTP. What is
+// settled is reserved first, outside of the slot.
 func (w *world) settleFigures(ctx context.Context) ([]storebench.Figure, error) {
-	var ours, commits, ratios, pairs []float64
+	var ours, floor, ratios, writers, alone, pairs []float64
 	for n := range rounds + 1 {
 		w.slots++
 		made, err := w.load(ctx, "reserve", w.admission, 0, w.reserveSome)
@@ -109,18 +110,24 @@ func (w *world) settleFigures(ctx context.Context) ([]storebench.Figure, error) 
 		if err != nil {
 			return nil, err
 		}
-		other, err := w.commits(ctx)
+		other, err := w.load(ctx, "commit", w.floor, 0, w.commit)
+		if err != nil {
+			return nil, err
+		}
+		bare, err := w.writers(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if n == 0 {
 			continue
 		}
-		ours, commits, ratios = append(ours, mine.rate), append(commits, other), append(ratios, mine.rate/other)
+		ours, floor, ratios = append(ours, mine.rate), append(floor, other.rate), append(ratios, mine.rate/other.rate)
+		writers, alone = append(writers, bare), append(alone, mine.rate/bare)
 		pairs = append(pairs, 1/(1/made.rate+1/mine.rate))
 	}
 	return []storebench.Figure{
-		figure("settle_vs_commit", median(ours), median(commits), median(ratios), 0.8),
+		figure("settle_vs_commit", median(ours), median(floor), median(ratios), 0.8),
+		figure("settle_vs_writers", median(ours), median(writers), median(alone), 0.8),
 		figure("reserve_settle_per_s", median(pairs), peerPairs, median(pairs)/peerPairs, peerFactor),
 	}, nil
 }

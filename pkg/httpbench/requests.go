@@ -60,6 +60,12 @@ func (w *world) trivial(b *bytes.Buffer, client, n int) (int, bool) {
 	return http.StatusCreated, true
 }
 
+// commit is the same request as settle, to the floor that commits a row.
+func (w *world) commit(b *bytes.Buffer, _, n int) (int, bool) {
+	w.post(b, commitPath, []byte(usage))
+	return http.StatusOK, n < perClient
+}
+
 // startExecutions gets every client an execution token.
 func (w *world) startExecutions(ctx context.Context) error {
 	for client := range clients {

@@ -217,7 +217,7 @@ func (w *world) awaitReady(ctx context.Context) error {
 }
 
 func (w *world) startFloor(ctx context.Context) error {
-	out, pid, err := w.run(ctx, w.cfg.Floor[0], append(w.cfg.Floor[1:], w.redis)...)
+	out, pid, err := w.run(ctx, w.cfg.Floor[0], append(w.cfg.Floor[1:], w.redis, w.postgres)...)
 	if err != nil {
 		return err
 	}
