@@ -113,7 +113,7 @@ func walk(root string, visit func(name string) error) error {
 			}
 			return nil
 		}
-		if !entry.Type().IsRegular() {
+		if !entry.Type().IsRegular() || entry.Name() == ".git" { // a file in a linked worktree
 			return nil
 		}
 		name, err := filepath.Rel(root, file)
