@@ -99,7 +99,7 @@ func EncodeTenant(h tenant.History) ([]byte, error) {
 			Execution: &weirv1.ExecutionLimits{
 				MaxCostUsd: c.Execution.MaxCost.USD().String(), MaxDepth: c.Execution.MaxDepth, MaxCalls: c.Execution.MaxCalls,
 			},
-			Ladder: encodeActions(c.Actions), Scopes: encodeScopes(c.Scopes),
+			Ladder: encodeActions(c.Actions), Scopes: encodeScopes(c.Scopes), UnknownPrice: string(c.UnknownPrice),
 		}
 		if c.SoftDay {
 			v.Soft = []string{"day"}
@@ -146,7 +146,7 @@ func decodeContract(v *weirv1.TenantVersion) (tenant.Contract, error) {
 		},
 		Count: tenant.Count(v.GetCount()), SoftDay: slices.Contains(v.GetSoft(), "day"), Timezone: v.GetTimezone(),
 		Month: tenant.MonthKind(v.GetMonth()), Execution: tenant.Execution{MaxDepth: e.GetMaxDepth(), MaxCalls: e.GetMaxCalls()},
-		Identities: v.GetIdentities(), Actions: decodeActions(v.GetLadder()),
+		Identities: v.GetIdentities(), Actions: decodeActions(v.GetLadder()), UnknownPrice: tenant.UnknownPrice(v.GetUnknownPrice()),
 	}
 	if copy(c.Ladder[:], v.GetLadderPercent()) != len(c.Ladder) {
 		return c, fmt.Errorf("ladder of %d steps", len(v.GetLadderPercent()))

@@ -30,6 +30,7 @@ tenants:
       texts: {en: {normal: a, caching: b, saving: c, read_only: d, cut: e}, es: {cut: f}}
     timezone: Europe/Budapest
     count: billed
+    unknown_price: dearest
     execution: {max_cost_usd: 5.00, max_depth: 4, max_calls: 200}
     identities: {slack: [T1]}
     scopes:
@@ -63,6 +64,9 @@ func TestTenantRoundTrip(t *testing.T) {
 	}
 	if s := got.Versions[0].Scopes; len(s) != 4 || s[3].Ceilings.Minute != 1 || s[1].Limited() {
 		t.Errorf("scopes %+v", s)
+	}
+	if !got.Versions[0].HoldsUnpriced() {
+		t.Error("unknown_price is lost")
 	}
 	if len(got.Versions) != 2 || !got.Versions[0].Equal(c) || !got.Versions[1].Equal(removed) || !got.Versions[0].EffectiveFrom.Equal(c.EffectiveFrom) {
 		t.Errorf("got %+v", got)

@@ -103,7 +103,8 @@ func (raw fileYAML) resolve() (File, error) {
 
 // contract lays the tenant's own values over the plan's over the defaults.
 func contract(plan, own contractYAML) (tenant.Contract, error) {
-	c := tenant.Contract{Count: tenant.CountRaw, Month: tenant.MonthCalendar, Ladder: tenant.DefaultLadder(), SoftDay: true}
+	c := tenant.Contract{Count: tenant.CountRaw, Month: tenant.MonthCalendar, Ladder: tenant.DefaultLadder(), SoftDay: true,
+		UnknownPrice: tenant.UnknownPriceRefuse}
 	overrun, err := money.ParsePercent(tenant.DefaultOverrunPercent)
 	if err != nil {
 		return c, err

@@ -14,6 +14,7 @@ plans:
     ceilings: {minute_usd: 1.00, day_usd: 100, month_usd: 1000.000000001}
     markup_percent: 12.5
     execution: {max_cost_usd: 5.00, max_depth: 4, max_calls: 200}
+    unknown_price: dearest
 tenants:
   - id: acme
     plan: pro
@@ -24,6 +25,7 @@ tenants:
     soft: []
     timezone: Europe/Budapest
     count: billed
+    unknown_price: refuse
     identities: {slack: [T1], jwt: [acme-inc]}
 `
 
@@ -45,6 +47,9 @@ func TestParsePlansAndOverrides(t *testing.T) {
 	}
 	if trial.Timezone != "Europe/Budapest" || trial.Count != tenant.CountBilled || len(trial.Identities) != 2 || trial.Identities[0] != "slack:T1" {
 		t.Errorf("trial: %+v", trial)
+	}
+	if !acme.HoldsUnpriced() || trial.HoldsUnpriced() {
+		t.Errorf("unknown_price: %q of the plan, %q of the tenant", acme.UnknownPrice, trial.UnknownPrice)
 	}
 	if got := strings.Join(f.IDs(), ","); got != "acme,trial" {
 		t.Errorf("ids %s", got)
@@ -73,6 +78,7 @@ func TestParseRefuses(t *testing.T) {
 		{"identity of two", "tenants: [{id: a, " + ok + ", identities: {slack: [T1]}}, {id: b, " + ok + ", identities: {jwt: [T1], slack: [T1]}}]", "slack:T1 is tenant \"a\"'s already"},
 		{"empty identity", "tenants: [{id: a, " + ok + ", identities: {mtls: ['']}}]", "identities"},
 		{"count", "tenants: [{id: a, count: net, " + ok + "}]", "count"},
+		{"unknown_price", "tenants: [{id: a, unknown_price: free, " + ok + "}]", "unknown_price must be refuse or dearest"},
 		{"ladder", "tenants: [{id: a, ladder: [80, 50, 100], " + ok + "}]", "rising"},
 		{"id of dots", "tenants: [{id: '..', " + ok + "}]", "dots alone"},
 		{"id of a null", "tenants: [{id: None, " + ok + "}]", "missing value"},

@@ -49,6 +49,7 @@ type contractYAML struct {
 	Soft           *[]string    `yaml:"soft"`
 	OverrunPercent scalar       `yaml:"overrun_percent"`
 	MarkupPercent  scalar       `yaml:"markup_percent"`
+	UnknownPrice   scalar       `yaml:"unknown_price"`
 	Timezone       scalar       `yaml:"timezone"`
 	Month          scalar       `yaml:"month"`
 	Ladder         ladderYAML   `yaml:"ladder"`
@@ -120,6 +121,9 @@ func (y contractYAML) applyRest(c *tenant.Contract) error {
 	}
 	if y.Month.text != "" {
 		c.Month = tenant.MonthKind(y.Month.text)
+	}
+	if y.UnknownPrice.text != "" {
+		c.UnknownPrice = tenant.UnknownPrice(y.UnknownPrice.text)
 	}
 	if y.Timezone.text != "" {
 		c.Timezone = y.Timezone.text

@@ -47,25 +47,29 @@ func (s subject) eventID(kind string) string {
 // grown is the subject with the estimate that its hold stands for by now: a call that reported more output than was
 // estimated has used at least that, whether or not it says so again in the end.
 func (s *Service) grown(subj subject) subject {
-	v, _, err := s.catalogs.prices.Book().At(subj.call.Provider, subj.call.Model, subj.reservedAt)
-	if !subj.direct || err != nil || subj.held.OutputTokens <= outputOf(subj.call.Meters) {
+	if !subj.direct || subj.held.OutputTokens <= outputOf(subj.call.Meters) {
 		return subj
 	}
 	e := pricing.Estimate{MaxOutputTokens: subj.held.OutputTokens, Meters: inputsOf(subj.call)}
-	costing, err := pricing.EstimateCost(v, e, pricing.Options{})
-	if err == nil && costing.Total.Cmp(subj.call.EstimateUSD) > 0 {
-		subj.call.EstimateUSD, subj.call.Meters = costing.Total, meters(e)
+	usd, err := costOf(s.catalogs.prices.Book(), subj.call, subj.reservedAt, e)
+	if err == nil && (subj.call.Dearest || usd.Cmp(subj.call.EstimateUSD) > 0) { // nobody is charged by a dearest rate, but by these meters
+		subj.call.EstimateUSD, subj.call.Meters = usd, meters(e)
 	}
 	return subj
 }
 
 // outputOf is the tokens of output among meters.
 func outputOf(list map[string]money.Decimal) int64 {
+	return usage.FromMeters(metersOf(list)).OutputTokens()
+}
+
+// metersOf are the quantities of a call by meter.
+func metersOf(list map[string]money.Decimal) usage.Meters {
 	m := make(usage.Meters, len(list))
 	for name, q := range list {
 		m[usage.Meter(name)] = q
 	}
-	return usage.FromMeters(m).OutputTokens()
+	return m
 }
 
 // charge is what a settle costs.
@@ -88,7 +92,7 @@ type charge struct {
 	meters map[string]money.Decimal
 	// cacheHit is the kind of cache that answered, "" for none.
 	cacheHit string
-	// flags are what the answer and the ledger say beside the figures: cache_hit, dearer_model.
+	// flags are what the answer says beside the figures: cache_hit, dearer_model, unpriced.
 	flags []string
 	// tier and responseID are what the provider's object said, where meters stand in for it.
 	tier, responseID string
@@ -139,6 +143,9 @@ func (c charge) fromCache(req settleRequest) charge {
 // atEstimate charges what was estimated; where a dearer model is named than was granted, what that would have been there.
 func (c charge) atEstimate(req settleRequest, s subject, book *pricing.Book, contract tenant.Contract) (charge, *Problem) {
 	c.estimated, c.own, c.estimate = true, s.held, s.call.EstimateUSD
+	if s.call.Dearest { // what was held is no price: what was estimated is, where it has one by now
+		return c.price(req, s, usage.FromMeters(metersOf(s.call.Meters)), book, contract)
+	}
 	if usd, ok := estimatedAt(book, s, req.Model); ok && usd.Cmp(c.estimate) > 0 {
 		nanos, err := money.CeilNano(counted(contract, usd))
 		if err != nil {
@@ -235,6 +242,7 @@ func (c charge) price(req settleRequest, s subject, u usage.Usage, book *pricing
 	switch {
 	case unpriced(err):
 		c.own.Nanos = s.held.Nanos // unpriced is a state: the amount held is kept until a price arrives
+		c.flags = append(c.flags, ledger.FlagUnpriced)
 		return c, nil
 	case err != nil:
 		return charge{}, invalid("usage", "usage: "+err.Error())
@@ -294,7 +302,7 @@ func (c charge) event(req settleRequest, s subject, id, outcome, mode string, ow
 	}
 	s.attribute(&ev)
 	ev.Data.Reservation.Outcome, ev.Data.Reservation.OwnMode, ev.Data.Reservation.OwnNanos = outcome, mode, own
-	if c.estimated {
+	if c.estimated && !s.call.Dearest {
 		ev.Data.Reservation.EstimateUSD = &c.estimate
 	}
 	if slices.Contains(c.flags, usageevent.FlagDearerModel) { // a cache hit is a member of its own
@@ -321,8 +329,12 @@ func (s subject) attribute(ev *usageevent.Event) {
 	d := &ev.Data
 	d.RootExecutionID, d.ParentAgentID, d.AgentID, d.CostCenter = s.call.Root, s.call.ParentAgent, s.call.Agent, s.call.CostCenter
 	d.ReservationID, d.APIKeyID = s.id, s.call.APIKey
-	usd := s.call.EstimateUSD
-	d.Reservation = &usageevent.Reservation{ReservedAt: s.reservedAt.UTC(), HeldNanos: s.held.Nanos, Epoch: s.epoch, EstimateUSD: &usd,
+	var usd *money.USD // none where there was no price: the attributor looks for one
+	if !s.call.Dearest {
+		estimate := s.call.EstimateUSD
+		usd = &estimate
+	}
+	d.Reservation = &usageevent.Reservation{ReservedAt: s.reservedAt.UTC(), HeldNanos: s.held.Nanos, Epoch: s.epoch, EstimateUSD: usd,
 		Estimate: s.call.Meters, PriceVersion: s.call.PriceVersion, Depth: int32(s.call.Depth), Scopes: s.call.counted()}
 }
 

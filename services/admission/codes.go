@@ -40,7 +40,7 @@ func codeTable() []codeLine {
 		{admit.ProviderAccountClosed, codes.FailedPrecondition, operator, "The provider's account has run out of money.", "upstream signals (`POST /v1/upstream-signals`) are not taken yet"},
 		{admit.StoreUnavailable, codes.Unavailable, operator, "A store that is needed to decide is away or slow, clocks are apart, or the catalogs are not loaded yet.", ""},
 		{admit.StoreRecovering, codes.Unavailable, operator, "The counters were lost and are being rebuilt.", ""},
-		{admit.UnknownPrice, codes.FailedPrecondition, billing, "The price book has no price for the model, or none for a meter of the estimate.", ""},
+		{admit.UnknownPrice, codes.FailedPrecondition, billing, "The price book has no price for the model, or none for a meter of the estimate; under `unknown_price: dearest`, nor has any model of the provider.", ""},
 		{admit.ReservationConflict, codes.AlreadyExists, caller, "The id is in use with other content, or the reservation has ended otherwise; `state` says how.", ""},
 		{admit.ReservationNotFound, codes.NotFound, caller, "No such reservation is open or remembered.", ""},
 		{admit.ForbiddenTenant, codes.PermissionDenied, caller, "The credential, token, trace or event is of another tenant, or no tenant lists the identity.", ""},

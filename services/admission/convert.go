@@ -41,6 +41,8 @@ type call struct {
 	// APIKey is the key that reserved, Scopes the kinds of sub-scopes that the call counts in (counted).
 	APIKey string `json:"api_key,omitempty"`
 	Scopes string `json:"scopes,omitempty"`
+	// Dearest: it had no price, so EstimateUSD is what is held at its provider's dearest rates, and nobody is charged by it.
+	Dearest bool `json:"dearest,omitempty"`
 	// Saving is the plan's cheaper model, only while a hold keeps both quotes; Asked the model that was asked for, only
 	// where the cheaper one was granted.
 	Saving *quoted `json:"saving,omitempty"`
@@ -203,6 +205,9 @@ func (h hold) answer(secret identity.Secret, k tenant.Contract) (reserveAnswer, 
 		Reserved:  amountsOf(a.Reserved),
 		Remaining: remaining{a.Remaining.Minute.USD(), a.Remaining.Day.USD(), a.Remaining.Month.USD()},
 		Receipt:   receipt, ReservedAt: clock(a.ReservedAt), ExpiresAt: clock(a.LeaseUntil),
+	}
+	if h.call.Dearest {
+		out.Flags = []string{flagDearestRate}
 	}
 	if h.call.Root != "" {
 		x := a.Execution

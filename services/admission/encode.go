@@ -31,6 +31,9 @@ func (c call) appendJSON(b []byte) []byte {
 	o.OptionalInt("depth", int64(c.Depth))
 	o.OptionalString("api_key", c.APIKey)
 	o.OptionalString("scopes", c.Scopes)
+	if c.Dearest {
+		o.Bool("dearest", true)
+	}
 	if s := c.Saving; s != nil {
 		o.Object("saving", func(o *jsonwrite.Object) {
 			o.String("model", s.Model)
@@ -95,6 +98,9 @@ func (a reserveAnswer) appendJSON(b []byte) []byte {
 	o.String("receipt", a.Receipt)
 	o.String("reserved_at", a.ReservedAt)
 	o.String("expires_at", a.ExpiresAt)
+	if len(a.Flags) > 0 {
+		o.Strings("flags", a.Flags)
+	}
 	return o.End()
 }
 

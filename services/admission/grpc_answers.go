@@ -37,6 +37,7 @@ func reservationMessage(b reserveAnswer, status int) *admissionv1.ReserveRespons
 		Cache:       &admissionv1.Cache{Exact: b.Cache.Exact, SemanticThreshold: b.Cache.SemanticThreshold},
 		PercentUsed: b.PercentUsed, Message: b.Message, Reserved: amountsMessage(&b.Reserved), Remaining: remainingMessage(b.Remaining),
 		Receipt: b.Receipt, ReservedAt: stamp(b.ReservedAt), ExpiresAt: stamp(b.ExpiresAt), Replayed: status == http.StatusOK,
+		Flags: b.Flags,
 	}
 	if x := b.Execution; x != nil {
 		out.Execution = &admissionv1.ExecutionPosition{RootExecutionId: x.RootExecutionID, SpentUsd: x.SpentUSD.String(), RemainingUsd: usdText(x.RemainingUSD),

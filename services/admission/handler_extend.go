@@ -80,24 +80,19 @@ func (s *Service) growth(c caller, req extendRequest, subj subject) (budgetstore
 	if req.OutputTokensSoFar == 0 {
 		return out, nil
 	}
-	v, _, err := s.catalogs.prices.Book().At(subj.call.Provider, subj.call.Model, subj.reservedAt)
-	if err == nil {
-		out.AtLeast, err = usedSoFar(v, c.contract, subj.call, req.OutputTokensSoFar)
-	}
-	if err != nil {
+	if out.AtLeast, err = usedSoFar(s.catalogs.prices.Book(), c.contract, subj, req.OutputTokensSoFar); err != nil {
 		return out, priceProblem(err)
 	}
 	return out, nil
 }
 
 // usedSoFar is what a call costs that has its estimated prompt behind it and has written output tokens so far.
-func usedSoFar(v pricing.Version, contract tenant.Contract, c call, output int64) (admit.Estimate, error) {
-	e := pricing.Estimate{MaxOutputTokens: output, Meters: inputsOf(c)}
-	costing, err := pricing.EstimateCost(v, e, pricing.Options{})
+func usedSoFar(book *pricing.Book, contract tenant.Contract, s subject, output int64) (admit.Estimate, error) {
+	usd, err := costOf(book, s.call, s.reservedAt, pricing.Estimate{MaxOutputTokens: output, Meters: inputsOf(s.call)})
 	if err != nil {
 		return admit.Estimate{}, err
 	}
-	nanos, err := money.CeilNano(counted(contract, costing.Total))
+	nanos, err := money.CeilNano(counted(contract, usd))
 	return admit.Estimate{Nanos: nanos, OutputTokens: output}, err
 }
 

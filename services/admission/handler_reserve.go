@@ -119,20 +119,27 @@ type quotes struct {
 // in what the token leaves open.
 func (s *Service) quote(c caller, req reserveRequest, x identity.Execution, now time.Time) (quotes, error) {
 	v, _, err := s.catalogs.prices.Book().At(req.Provider, req.Model, now)
-	if err != nil {
+	if err != nil && !c.contract.HoldsUnpriced() {
 		return quotes{}, priceProblem(err)
 	}
 	e, p := estimate(req.Estimate, v)
 	if p != nil {
 		return quotes{}, p
 	}
-	costing, err := pricing.EstimateCost(v, e, pricing.Options{})
+	var costing pricing.Costing
+	if err == nil {
+		costing, err = pricing.EstimateCost(v, e, pricing.Options{})
+	}
+	dearest := false
 	if err != nil {
-		return quotes{}, priceProblem(err)
+		if costing.Total, dearest = s.dearest(c.contract, req.Provider, e, now, err); !dearest {
+			return quotes{}, priceProblem(err)
+		}
+		v.ID = "" // it is no price of the book
 	}
 	asked := call{Provider: req.Provider, Model: req.Model, PriceVersion: v.ID, EstimateUSD: costing.Total, Meters: meters(e), Effect: req.Effect,
 		Root: x.Root, ParentAgent: req.ParentAgentID, Agent: req.AgentID, CostCenter: req.CostCenter, Depth: x.Depth,
-		Plan: planOf(c.contract), Language: c.language}
+		Plan: planOf(c.contract), Language: c.language, Dearest: dearest}
 	if x.Root != "" {
 		asked.ParentAgent, asked.Agent = x.ParentAgent, x.Agent
 		if x.CostCenter != "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/catalog"
 	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/pricing"
 )
 
 // killInterval is how often each replica compares what it knows with the mirror: a replica that has lost Kafka stops
@@ -123,6 +124,8 @@ func (s *Service) names(provider, model string) (providers, models []string) {
 	providers, models = []string{provider}, []string{model}
 	if v, _, err := s.catalogs.prices.Book().At(provider, model, s.deps.Now()); err == nil {
 		providers, models = append(providers, v.Provider), append(models, v.Model)
+	} else { // it may be held at its provider's dearest rates
+		providers = append(providers, pricing.BookNames(provider)...)
 	}
 	return providers, models
 }

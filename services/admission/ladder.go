@@ -31,7 +31,7 @@ func (c call) granted(saving bool) call {
 	if !saving || cheaper == nil {
 		return c
 	}
-	c.Asked, c.Model, c.PriceVersion, c.EstimateUSD = c.Model, cheaper.Model, cheaper.PriceVersion, cheaper.EstimateUSD
+	c.Asked, c.Model, c.PriceVersion, c.EstimateUSD, c.Dearest = c.Model, cheaper.Model, cheaper.PriceVersion, cheaper.EstimateUSD, false
 	if cheaper.Meters != nil {
 		c.Meters = cheaper.Meters
 	}

@@ -22,6 +22,7 @@ type metrics struct {
 	dropped      *prometheus.CounterVec
 	events       *prometheus.CounterVec
 	unusable     *prometheus.CounterVec
+	dearest      prometheus.Counter
 	waiting      prometheus.Gauge
 }
 
@@ -47,9 +48,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		events:       vec("events_total", "Usage events sent to the ingest: taken, or unacknowledged by Kafka.", "outcome"),
 		unusable: vec("saving_unusable_total", "Quotes without the plan's cheaper model, by why it cannot stand in: killed, unpriced, too_small, dearer.",
 			"why"),
+		dearest: counter("held_at_dearest_total", "Reservations without a price that were priced at their provider's dearest rates (unknown_price: dearest)."),
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "weir_admission_decisions_waiting", Help: "Decisions not yet acknowledged by Kafka."}),
 	}
-	r.MustRegister(m.answers, m.seconds, m.settles, m.missed, m.healed, m.expired, m.reaperErrors, m.badRecords, m.dropped, m.events, m.unusable, m.waiting)
+	r.MustRegister(m.answers, m.seconds, m.settles, m.missed, m.healed, m.expired, m.reaperErrors, m.badRecords, m.dropped, m.events, m.unusable, m.dearest, m.waiting)
 	return m
 }
 

@@ -57,6 +57,8 @@ type reserveAnswer struct {
 	Receipt       string             `json:"receipt"`
 	ReservedAt    string             `json:"reserved_at"`
 	ExpiresAt     string             `json:"expires_at"`
+	// Flags: dearest_rate.
+	Flags []string `json:"flags,omitempty"`
 }
 
 // batchRequest has each reservation as it came: what is wrong with one is answered for that one alone.
@@ -126,7 +128,7 @@ type settleAnswer struct {
 	OverageUSD  money.USD `json:"overage_usd"`
 	Estimated   bool      `json:"estimated"`
 	Late        bool      `json:"late"`
-	// Flags: cache_hit, dearer_model.
+	// Flags: cache_hit, dearer_model, unpriced.
 	Flags   []string `json:"flags"`
 	EventID string   `json:"event_id"`
 }

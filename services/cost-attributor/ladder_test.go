@@ -63,3 +63,34 @@ func TestDearerModelFlag(t *testing.T) {
 		t.Errorf("unsigned: %q %+v", reason, entries)
 	}
 }
+
+// Goal: a reservation that was held without a price, and so says none in its event, is booked at its own price where there
+// is one by now, else unpriced with what was held kept; expired, settled without usage, and settled.
+func TestHeldWithoutAPrice(t *testing.T) {
+	for _, c := range []struct {
+		outcome, model string
+		cost           string // "" is unpriced
+		own, external  money.Nano
+		flags          string
+	}{
+		{usageevent.OutcomeUnsettled, "gpt-9", "", 10_000_000, 0, "estimated unpriced"},
+		{usageevent.OutcomeUnsettled, "gpt-4o", "0.01", 10_000_000, 0, "estimated"},
+		{usageevent.OutcomeEstimated, "gpt-9", "", 10_000_000, 0, "estimated unpriced"},
+		{usageevent.OutcomeEstimated, "gpt-4o", "0.01", 10_000_000, 0, "estimated"},
+		{usageevent.OutcomeSettled, "gpt-9", "", 3_500_000, 0, "unpriced"},
+		{usageevent.OutcomeLate, "gpt-9", "", 0, 10_000_000, "unpriced"},
+	} {
+		w := newWorld(t, true)
+		entries, reason := w.send(w.signed(c.outcome, func(e *usageevent.Event) {
+			e.Data.Model, e.Data.Reservation.EstimateUSD, e.Data.Reservation.PriceVersion = c.model, nil, ""
+		}))
+		if reason != "" || len(entries) != 1 {
+			t.Fatalf("%s %s: %q %v", c.outcome, c.model, reason, entries)
+		}
+		e := entries[0]
+		if e.Priced() != (c.cost != "") || e.Priced() && (e.Raw.String() != c.cost || e.PriceVersion == "") || e.Own != c.own || e.External != c.external ||
+			strings.Join(e.Flags, " ") != c.flags || e.InputTokens == 0 {
+			t.Errorf("%s %s: %+v", c.outcome, c.model, e)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -156,22 +157,24 @@ func (a *app) tenantsShowCmd() *cobra.Command {
 
 // tenantView is a contract as people read it.
 type tenantView struct {
-	ID          string      `json:"id"`
-	Plan        string      `json:"plan,omitempty"`
-	MinuteUSD   string      `json:"minute_usd"`
-	DayUSD      string      `json:"day_usd"`
-	MonthUSD    string      `json:"month_usd"`
-	SoftDay     bool        `json:"soft_day"`
-	Concurrency int64       `json:"concurrency"`
-	RPM         int64       `json:"requests_per_minute"`
-	InputTPM    int64       `json:"input_tokens_per_minute"`
-	OutputTPM   int64       `json:"output_tokens_per_minute"`
-	Markup      string      `json:"markup_percent"`
-	Timezone    string      `json:"timezone"`
-	Ladder      ladderView  `json:"ladder"`
-	Scopes      []scopeView `json:"scopes,omitempty"`
-	Removed     bool        `json:"removed,omitempty"`
-	Versions    int         `json:"versions"`
+	ID          string `json:"id"`
+	Plan        string `json:"plan,omitempty"`
+	MinuteUSD   string `json:"minute_usd"`
+	DayUSD      string `json:"day_usd"`
+	MonthUSD    string `json:"month_usd"`
+	SoftDay     bool   `json:"soft_day"`
+	Concurrency int64  `json:"concurrency"`
+	RPM         int64  `json:"requests_per_minute"`
+	InputTPM    int64  `json:"input_tokens_per_minute"`
+	OutputTPM   int64  `json:"output_tokens_per_minute"`
+	Markup      string `json:"markup_percent"`
+	// UnknownPrice is refuse or dearest.
+	UnknownPrice string      `json:"unknown_price"`
+	Timezone     string      `json:"timezone"`
+	Ladder       ladderView  `json:"ladder"`
+	Scopes       []scopeView `json:"scopes,omitempty"`
+	Removed      bool        `json:"removed,omitempty"`
+	Versions     int         `json:"versions"`
 }
 
 func (a *app) tenantsShow(ctx context.Context, out io.Writer, ids []string, now time.Time) error {
@@ -205,7 +208,7 @@ func (a *app) tenantsShow(ctx context.Context, out io.Writer, ids []string, now 
 			ID: id, Plan: c.Plan, MinuteUSD: c.Ceilings.Minute.USD().String(), DayUSD: c.Ceilings.Day.USD().String(),
 			MonthUSD: c.Ceilings.Month.USD().String(), SoftDay: c.SoftDay, Concurrency: c.Limits.Concurrency, RPM: c.Limits.RequestsPerMinute,
 			InputTPM: c.Limits.InputTokensPerMinute, OutputTPM: c.Limits.OutputTokensPerMinute, Markup: c.Markup.String(),
-			Timezone: zone, Ladder: ladderOf(c), Scopes: scopesOf(c), Removed: c.Removed, Versions: len(h.Versions),
+			UnknownPrice: string(cmp.Or(c.UnknownPrice, tenant.UnknownPriceRefuse)), Timezone: zone, Ladder: ladderOf(c), Scopes: scopesOf(c), Removed: c.Removed, Versions: len(h.Versions),
 		})
 	}
 	if a.json {

@@ -84,31 +84,3 @@ func (b *Book) exact(provider, model string, at time.Time) (Version, bool) {
 	}
 	return Version{}, false
 }
-
-// Dearest prices e by every model of a provider in force at an instant and
-// returns the highest cost: the hold for a model whose price is unknown, where
-// policy is to hold rather than to refuse. It costs one EstimateCost per
-// model. The error is an *UnpricedError if no model has a price for e.
-func (b *Book) Dearest(provider string, at time.Time, e Estimate, o Options) (Costing, error) {
-	var dearest Costing
-	for _, p := range bookNames(provider) {
-		for _, h := range b.byProvider[p] {
-			v, ok := h.At(at)
-			if !ok {
-				continue
-			}
-			c, err := EstimateCost(v, e, o)
-			if err != nil {
-				continue // this model does not do what e asks for
-			}
-			// Map order must not show: ties go to the smaller version id.
-			if d := c.Total.Cmp(dearest.Total); d > 0 || d == 0 && (dearest.PriceVersion == "" || c.PriceVersion < dearest.PriceVersion) {
-				dearest = c
-			}
-		}
-	}
-	if dearest.PriceVersion == "" {
-		return Costing{}, &UnpricedError{Provider: provider}
-	}
-	return dearest, nil
-}

@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// BookNames are the names under which the book may list a provider.
+func BookNames(provider string) []string { return bookNames(provider) }
+
 // bookNames maps the provider name of an event (OpenTelemetry's) to the names
 // under which a price source may list it, in the order of search. A name that
 // is not here is the source's own.

@@ -57,6 +57,16 @@ const (
 	MonthRolling30 MonthKind = "rolling30"
 )
 
+// UnknownPrice is what becomes of a reservation that has no price.
+type UnknownPrice string
+
+// A reservation without a price is refused (default), or held at the dearest rates that its provider has for it
+// (design.md, section 4.6).
+const (
+	UnknownPriceRefuse  UnknownPrice = "refuse"
+	UnknownPriceDearest UnknownPrice = "dearest"
+)
+
 // DefaultOverrunPercent is how far a soft ceiling may be passed before it refuses after all (design.md, section 12).
 const DefaultOverrunPercent = "10"
 
@@ -77,12 +87,16 @@ type Contract struct {
 	Ladder        [3]int32 // percent of the day ceiling at which rungs 1, 2 and 3 begin
 	Actions       Actions  // what the rungs do
 	Execution     Execution
-	Identities    []string // "slack:T0123", "telegram:…", "jwt:…"
-	Scopes        []Scope  // sub-scopes with ceilings of their own, sorted
+	UnknownPrice  UnknownPrice // "" is refuse: contracts from before there was a choice
+	Identities    []string     // "slack:T0123", "telegram:…", "jwt:…"
+	Scopes        []Scope      // sub-scopes with ceilings of their own, sorted
 }
 
 // DefaultLadder is where rungs 1, 2 and 3 begin, in percent of the day ceiling (design.md, section 4.5).
 func DefaultLadder() [3]int32 { return [3]int32{50, 80, 100} }
+
+// HoldsUnpriced reports whether a reservation without a price is held at its provider's dearest rates, not refused.
+func (c Contract) HoldsUnpriced() bool { return c.UnknownPrice == UnknownPriceDearest }
 
 // Location is the tenant's budget calendar. Validate has loaded it once, so an error here means the machine lacks
 // the time zone database.
@@ -141,6 +155,9 @@ func (c Contract) Validate() error {
 	if c.Month != MonthCalendar && c.Month != MonthRolling30 {
 		bad("month must be calendar or rolling30, not %q", c.Month)
 	}
+	if c.UnknownPrice != "" && c.UnknownPrice != UnknownPriceRefuse && c.UnknownPrice != UnknownPriceDearest {
+		bad("unknown_price must be refuse or dearest, not %q", c.UnknownPrice)
+	}
 	if !(0 < c.Ladder[0] && c.Ladder[0] <= c.Ladder[1] && c.Ladder[1] <= c.Ladder[2]) {
 		bad("ladder must be three rising percentages above 0, not %v", c.Ladder)
 	}
@@ -163,7 +180,7 @@ func (c Contract) Equal(o Contract) bool {
 	return c.Removed == o.Removed && c.Plan == o.Plan && c.Limits == o.Limits && c.Ceilings == o.Ceilings &&
 		c.Count == o.Count && c.SoftDay == o.SoftDay && c.Overrun.Cmp(o.Overrun) == 0 && c.Markup.Cmp(o.Markup) == 0 &&
 		c.Timezone == o.Timezone && c.Month == o.Month && c.Ladder == o.Ladder && c.Execution == o.Execution &&
-		c.Actions.Equal(o.Actions) && slices.Equal(c.Scopes, o.Scopes)
+		c.HoldsUnpriced() == o.HoldsUnpriced() && c.Actions.Equal(o.Actions) && slices.Equal(c.Scopes, o.Scopes)
 }
 
 // History is every version of one tenant's contract, the oldest first.

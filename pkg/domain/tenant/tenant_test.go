@@ -34,6 +34,7 @@ func TestValidate(t *testing.T) {
 		{"ladder", func(c *Contract) { c.Ladder = [3]int32{0, 80, 100} }},
 		{"timezone", func(c *Contract) { c.Timezone = "Nowhere/Land" }},
 		{"timezone", func(c *Contract) { c.Timezone = "Local" }},
+		{"unknown_price", func(c *Contract) { c.UnknownPrice = "free" }},
 	} {
 		got := valid()
 		c.spoil(&got)

@@ -463,7 +463,9 @@ type ReserveResponse struct {
 	ReservedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=reserved_at,json=reservedAt,proto3" json:"reserved_at,omitempty"`
 	ExpiresAt  *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// It was open already, and this is the answer that it got then.
-	Replayed      bool `protobuf:"varint,15,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	Replayed bool `protobuf:"varint,15,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	// dearest_rate: there is no price, so the provider's dearest rates are held.
+	Flags         []string `protobuf:"bytes,16,rep,name=flags,proto3" json:"flags,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -601,6 +603,13 @@ func (x *ReserveResponse) GetReplayed() bool {
 		return x.Replayed
 	}
 	return false
+}
+
+func (x *ReserveResponse) GetFlags() []string {
+	if x != nil {
+		return x.Flags
+	}
+	return nil
 }
 
 // Cache says which caches the caller should use.
@@ -1201,7 +1210,7 @@ type SettleResponse struct {
 	Estimated   bool   `protobuf:"varint,8,opt,name=estimated,proto3" json:"estimated,omitempty"`
 	Late        bool   `protobuf:"varint,9,opt,name=late,proto3" json:"late,omitempty"`
 	EventId     string `protobuf:"bytes,10,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	// cache_hit, dearer_model.
+	// cache_hit, dearer_model, unpriced.
 	Flags         []string `protobuf:"bytes,11,rep,name=flags,proto3" json:"flags,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2654,7 +2663,7 @@ const file_weir_v1_admission_proto_rawDesc = "" +
 	" \x01(\x03R\fleaseSeconds\x1a;\n" +
 	"\rEstimateEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb7\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcd\x04\n" +
 	"\x0fReserveResponse\x12%\n" +
 	"\x0ereservation_id\x18\x01 \x01(\tR\rreservationId\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x12\n" +
@@ -2673,7 +2682,8 @@ const file_weir_v1_admission_proto_rawDesc = "" +
 	"reservedAt\x129\n" +
 	"\n" +
 	"expires_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1a\n" +
-	"\breplayed\x18\x0f \x01(\bR\breplayed\"h\n" +
+	"\breplayed\x18\x0f \x01(\bR\breplayed\x12\x14\n" +
+	"\x05flags\x18\x10 \x03(\tR\x05flags\"h\n" +
 	"\x05Cache\x12\x14\n" +
 	"\x05exact\x18\x01 \x01(\bR\x05exact\x122\n" +
 	"\x12semantic_threshold\x18\x02 \x01(\tH\x00R\x11semanticThreshold\x88\x01\x01B\x15\n" +

@@ -393,7 +393,9 @@ type TenantVersion struct {
 	// What the rungs do.
 	Ladder *LadderActions `protobuf:"bytes,16,opt,name=ladder,proto3" json:"ladder,omitempty"`
 	// Sub-scopes with ceilings of their own.
-	Scopes        []*TenantScope `protobuf:"bytes,17,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	Scopes []*TenantScope `protobuf:"bytes,17,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	// A reservation without a price: "refuse" (or empty), or "dearest": held at its provider's dearest rates.
+	UnknownPrice  string `protobuf:"bytes,18,opt,name=unknown_price,json=unknownPrice,proto3" json:"unknown_price,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -545,6 +547,13 @@ func (x *TenantVersion) GetScopes() []*TenantScope {
 		return x.Scopes
 	}
 	return nil
+}
+
+func (x *TenantVersion) GetUnknownPrice() string {
+	if x != nil {
+		return x.UnknownPrice
+	}
+	return ""
 }
 
 // LadderActions are a plan's answers on the rungs (design.md 4.5).
@@ -1093,7 +1102,7 @@ const file_weir_v1_catalog_proto_rawDesc = "" +
 	"usdPerUnit\"`\n" +
 	"\rTenantHistory\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x122\n" +
-	"\bversions\x18\x02 \x03(\v2\x16.weir.v1.TenantVersionR\bversions\"\xac\x05\n" +
+	"\bversions\x18\x02 \x03(\v2\x16.weir.v1.TenantVersionR\bversions\"\xd1\x05\n" +
 	"\rTenantVersion\x12A\n" +
 	"\x0eeffective_from\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\reffectiveFrom\x12=\n" +
 	"\fpublished_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vpublishedAt\x12\x18\n" +
@@ -1114,7 +1123,8 @@ const file_weir_v1_catalog_proto_rawDesc = "" +
 	"identities\x18\x0f \x03(\tR\n" +
 	"identities\x12.\n" +
 	"\x06ladder\x18\x10 \x01(\v2\x16.weir.v1.LadderActionsR\x06ladder\x12,\n" +
-	"\x06scopes\x18\x11 \x03(\v2\x14.weir.v1.TenantScopeR\x06scopes\"\x94\x03\n" +
+	"\x06scopes\x18\x11 \x03(\v2\x14.weir.v1.TenantScopeR\x06scopes\x12#\n" +
+	"\runknown_price\x18\x12 \x01(\tR\funknownPrice\"\x94\x03\n" +
 	"\rLadderActions\x12-\n" +
 	"\x12semantic_threshold\x18\x01 \x01(\tR\x11semanticThreshold\x12M\n" +
 	"\rsaving_models\x18\x02 \x03(\v2(.weir.v1.LadderActions.SavingModelsEntryR\fsavingModels\x12\x1f\n" +
