@@ -6,6 +6,7 @@
 package jsonwrite
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 )
@@ -31,6 +32,15 @@ func (o *Object) name(name string) {
 func (o *Object) String(name, value string) {
 	o.name(name)
 	o.buf = AppendString(o.buf, value)
+}
+
+// OptionalText is a member that is a string, written as an encoder does that leaves <, > and & as they are (SetEscapeHTML
+// of false), and left out where it is empty.
+func (o *Object) OptionalText(name, value string) {
+	if value != "" {
+		o.name(name)
+		o.buf = AppendText(o.buf, value)
+	}
 }
 
 // OptionalString is String, left out where it is empty (omitempty).
@@ -103,21 +113,73 @@ func (o *Object) Number(name string, value appender) {
 	o.buf, _ = value.AppendText(o.buf)
 }
 
+// Entry is Number with a name that is not the caller's own: it is escaped as OptionalText does.
+func (o *Object) Entry(name string, value appender) {
+	if o.buf[len(o.buf)-1] != '{' {
+		o.buf = append(o.buf, ',')
+	}
+	o.buf, _ = value.AppendText(append(AppendText(o.buf, name), ':'))
+}
+
+// Texts is Strings as OptionalText writes them.
+func (o *Object) Texts(name string, list []string) {
+	o.name(name)
+	o.buf = append(o.buf, '[')
+	for i, s := range list {
+		if i > 0 {
+			o.buf = append(o.buf, ',')
+		}
+		o.buf = AppendText(o.buf, s)
+	}
+	o.buf = append(o.buf, ']')
+}
+
+// Appended is a member whose value add appends, as compact JSON, to what it is given.
+func (o *Object) Appended(name string, add func(b []byte) []byte) {
+	o.name(name)
+	o.buf = add(o.buf)
+}
+
 // Object is a member that is an object, which fill writes.
 func (o *Object) Object(name string, fill func(*Object)) {
-	o.name(name)
-	inner := New(o.buf)
-	fill(&inner)
-	o.buf = inner.End()
+	o.Open(name)
+	fill(o)
+	o.Close()
 }
+
+// Open begins a member that is an object: what is written until Close are its members.
+func (o *Object) Open(name string) {
+	o.name(name)
+	o.buf = append(o.buf, '{')
+}
+
+// Close ends what Open began.
+func (o *Object) Close() { o.buf = append(o.buf, '}') }
 
 // AppendString appends s as a JSON string. Text that needs an escape goes the long way.
 func AppendString(b []byte, s string) []byte {
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+		if c := s[i]; escaped(c) || c == '<' || c == '>' || c == '&' {
 			text, _ := json.Marshal(s) // a string always encodes
 			return append(b, text...)
 		}
 	}
 	return append(append(append(b, '"'), s...), '"')
 }
+
+// AppendText is AppendString but for <, > and &, which stay as they are.
+func AppendText(b []byte, s string) []byte {
+	for i := range len(s) {
+		if escaped(s[i]) {
+			var text bytes.Buffer
+			enc := json.NewEncoder(&text)
+			enc.SetEscapeHTML(false)
+			_ = enc.Encode(s) // a string always encodes; invalid UTF-8 is replaced
+			return append(b, text.Bytes()[:text.Len()-1]...)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
+}
+
+// escaped reports whether a string with c in it is not, or may not be, written as it is.
+func escaped(c byte) bool { return c < ' ' || c > '~' || c == '"' || c == '\\' }

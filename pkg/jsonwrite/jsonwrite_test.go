@@ -59,6 +59,35 @@ func FuzzObject(f *testing.F) {
 	})
 }
 
+// Goal: texts are those of an encoder that does not escape HTML.
+func FuzzText(f *testing.F) {
+	f.Add("plain", int64(0))
+	f.Add("<&> \"quoted\" \\ é \u2028 \x00 \xff", int64(-5))
+	f.Fuzz(func(t *testing.T, s string, n int64) {
+		var want bytes.Buffer
+		enc := json.NewEncoder(&want)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(struct {
+			S string            `json:"s,omitempty"`
+			L []string          `json:"l"`
+			M map[string]int64  `json:"m"`
+			R []json.RawMessage `json:"r"`
+		}{s, []string{s, "x"}, map[string]int64{s: n}, []json.RawMessage{}}); err != nil {
+			t.Fatal(err)
+		}
+		o := jsonwrite.New(nil)
+		o.OptionalText("s", s)
+		o.Texts("l", []string{s, "x"})
+		o.Open("m")
+		o.Entry(s, money.NewDecimal(n))
+		o.Close()
+		o.Appended("r", func(b []byte) []byte { return append(b, "[]"...) })
+		if got := o.End(); !bytes.Equal(got, bytes.TrimSuffix(want.Bytes(), []byte("\n"))) {
+			t.Errorf("%s\n%s", got, want.Bytes())
+		}
+	})
+}
+
 func BenchmarkObject(b *testing.B) {
 	v := outer{S: "call-1234", N: 12, U: money.Nano(5_250_000).USD(), D: money.NewDecimal(900)}
 	b.ReportAllocs()

@@ -27,6 +27,19 @@ func Check(d Data) error {
 	return nil
 }
 
+// EncodeReadable is Encode of an event that Decode takes; for any other it is Decode's error: for whoever must not
+// acknowledge what nobody will be able to read.
+func EncodeReadable(ev Event) ([]byte, error) {
+	value := Encode(ev)
+	if len(value) <= MaxBytes && ev.plain() {
+		return value, nil
+	}
+	if _, err := Decode(value, nil); err != nil {
+		return nil, err
+	}
+	return value, nil
+}
+
 // CheckID reports why s identifies nothing: it is empty, the text of a null, longer than MaxID, or has control
 // characters. The error is an *Error; name is how it calls s.
 func CheckID(name, s string) error {

@@ -191,7 +191,7 @@ func (r *Reservation) readScopes(o object) *Error {
 		return err
 	}
 	for kind := range names {
-		if kind != "cost_center" && kind != "agent" && kind != "api_key" {
+		if !isScopeKind(kind) {
 			return malformed(fmt.Sprintf("reservation.scopes: %q is not a kind", clip(kind)))
 		}
 		name, err := names.text(kind, MaxID)
@@ -209,6 +209,16 @@ func (r *Reservation) readScopes(o object) *Error {
 	return nil
 }
 
+func isScopeKind(kind string) bool {
+	return kind == "cost_center" || kind == "agent" || kind == "api_key"
+}
+
+// Bounds of a reservation's figures beside those of money.
+const (
+	maxReservationEpoch = 1<<53 - 1
+	maxDepth            = 1 << 20
+)
+
 func (r *Reservation) readFigures(o object) *Error {
 	at, err := o.text("reserved_at", MaxID)
 	if err != nil {
@@ -225,7 +235,7 @@ func (r *Reservation) readFigures(o object) *Error {
 		name string
 		to   *int64
 		max  int64
-	}{{"own_nanos", &own, int64(money.MaxNano)}, {"held_nanos", &held, int64(money.MaxNano)}, {"epoch", &r.Epoch, 1<<53 - 1}, {"depth", &depth, 1 << 20}} {
+	}{{"own_nanos", &own, int64(money.MaxNano)}, {"held_nanos", &held, int64(money.MaxNano)}, {"epoch", &r.Epoch, maxReservationEpoch}, {"depth", &depth, maxDepth}} {
 		if *f.to, err = o.integer(f.name, f.max); err != nil {
 			return err
 		}

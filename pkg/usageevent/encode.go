@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/jsonwrite"
 )
 
 // ContentType is the content-type header of what Encode returns.
@@ -18,25 +18,26 @@ const ContentType = "application/cloudevents+json"
 // Encode writes the event in structured mode: members in a fixed order, absent ones left out, the provider's usage with
 // its members sorted. The same event always gives the same bytes.
 func Encode(ev Event) []byte {
-	var w writer
-	w.buf.Grow(1024) // about what a settle is
-	w.open()
-	w.text("specversion", "1.0")
-	w.text("id", ev.ID)
-	w.text("source", ev.Source)
-	w.text("type", ev.Type)
-	w.text("subject", ev.Subject)
-	w.time("time", ev.Time)
-	w.text("datacontenttype", "application/json")
-	w.name("data")
-	if ev.Data.Marker != nil {
-		w.marker(*ev.Data.Marker)
+	o := jsonwrite.New(make([]byte, 0, usualSize+len(ev.Data.Usage)))
+	o.OptionalText("specversion", "1.0")
+	o.OptionalText("id", ev.ID)
+	o.OptionalText("source", ev.Source)
+	o.OptionalText("type", ev.Type)
+	o.OptionalText("subject", ev.Subject)
+	instantMember(&o, "time", ev.Time)
+	o.OptionalText("datacontenttype", "application/json")
+	o.Open("data")
+	if m := ev.Data.Marker; m != nil {
+		m.members(&o)
 	} else {
-		w.data(ev.Data)
+		ev.Data.members(&o)
 	}
-	w.close()
-	return w.buf.Bytes()
+	o.Close()
+	return o.End()
 }
+
+// usualSize is about what a settle is, in bytes, without the provider's usage.
+const usualSize = 1024
 
 // ContentHash is the SHA-256 of what the event says: everything but the token and the key that it was sent with. Two
 // encodings of one event have the same hash; numbers in the provider's usage are compared as written.
@@ -51,160 +52,102 @@ func ContentHash(ev Event) [sha256.Size]byte {
 	return sha256.Sum256(Encode(ev))
 }
 
-// writer writes one JSON document. It leaves empty members out.
-type writer struct {
-	buf   bytes.Buffer
-	first bool
-}
-
-func (w *writer) open() { w.buf.WriteByte('{'); w.first = true }
-
-func (w *writer) close() { w.buf.WriteByte('}'); w.first = false }
-
-func (w *writer) name(name string) {
-	if !w.first {
-		w.buf.WriteByte(',')
-	}
-	w.first = false
-	w.string(name)
-	w.buf.WriteByte(':')
-}
-
-func (w *writer) string(s string) {
-	if plainText(s) {
-		w.buf.WriteByte('"')
-		w.buf.WriteString(s)
-		w.buf.WriteByte('"')
+// instantMember is a time, left out where it is zero.
+func instantMember(o *jsonwrite.Object, name string, t time.Time) {
+	if t.IsZero() {
 		return
 	}
-	enc := json.NewEncoder(&w.buf)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s)               // a string always encodes; invalid UTF-8 is replaced
-	w.buf.Truncate(w.buf.Len() - 1) // the encoder's newline
+	o.Appended(name, func(b []byte) []byte {
+		return append(t.UTC().AppendFormat(append(b, '"'), time.RFC3339Nano), '"')
+	})
 }
 
-// plainText reports whether a string is written as it is.
-func plainText(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
-}
-
-func (w *writer) text(name, s string) {
-	if s != "" {
-		w.name(name)
-		w.string(s)
-	}
-}
-
-func (w *writer) time(name string, t time.Time) {
-	if !t.IsZero() {
-		w.text(name, t.UTC().Format(time.RFC3339Nano))
-	}
-}
-
-func (w *writer) integer(name string, n int64) {
-	w.name(name)
-	w.buf.WriteString(strconv.FormatInt(n, 10))
-}
-
-func (w *writer) meters(name string, m map[string]money.Decimal) {
+// meterMember is the quantities, sorted by name; nil is left out.
+func meterMember(o *jsonwrite.Object, name string, m map[string]money.Decimal) {
 	if m == nil {
 		return
 	}
-	w.name(name)
-	w.open()
-	for _, meter := range slices.Sorted(maps.Keys(m)) {
-		w.name(meter)
-		w.buf.WriteString(m[meter].String())
+	var room [8]string // enough for nearly every call, without the heap
+	names := slices.AppendSeq(room[:0], maps.Keys(m))
+	slices.Sort(names)
+	o.Open(name)
+	for _, meter := range names {
+		o.Entry(meter, m[meter])
 	}
-	w.close()
+	o.Close()
 }
 
-func (w *writer) texts(name string, list []string) {
-	if len(list) == 0 {
-		return
-	}
-	w.name(name)
-	for i, s := range list {
-		w.buf.WriteByte("[,"[min(i, 1)])
-		w.string(s)
-	}
-	w.buf.WriteByte(']')
-}
-
-func (w *writer) data(d Data) {
-	w.open()
-	w.text("execution_token", d.ExecutionToken)
-	w.text("root_execution_id", d.RootExecutionID)
-	w.text("parent_agent_id", d.ParentAgentID)
-	w.text("agent_id", d.AgentID)
-	w.text("cost_center", d.CostCenter)
-	w.text("provider", d.Provider)
-	w.text("model", d.Model)
-	w.text("api", d.API)
+func (d *Data) members(o *jsonwrite.Object) {
+	o.OptionalText("execution_token", d.ExecutionToken)
+	o.OptionalText("root_execution_id", d.RootExecutionID)
+	o.OptionalText("parent_agent_id", d.ParentAgentID)
+	o.OptionalText("agent_id", d.AgentID)
+	o.OptionalText("cost_center", d.CostCenter)
+	o.OptionalText("provider", d.Provider)
+	o.OptionalText("model", d.Model)
+	o.OptionalText("api", d.API)
 	if d.Usage != nil {
-		w.name("usage")
-		w.buf.Write(Canonical(d.Usage))
+		o.Appended("usage", func(b []byte) []byte { return AppendCanonical(b, d.Usage) })
 	}
-	w.meters("meters", d.Meters)
-	w.text("service_tier", d.ServiceTier)
-	w.text("cache_hit", d.CacheHit)
-	w.text("status", d.Status)
-	w.text("error_code", d.ErrorCode)
-	w.text("reservation_id", d.ReservationID)
-	w.text("response_id", d.ResponseID)
-	w.text("traceparent", d.Traceparent)
-	w.text("tracestate", d.Tracestate)
-	w.text("api_key_id", d.APIKeyID)
+	meterMember(o, "meters", d.Meters)
+	o.OptionalText("service_tier", d.ServiceTier)
+	o.OptionalText("cache_hit", d.CacheHit)
+	o.OptionalText("status", d.Status)
+	o.OptionalText("error_code", d.ErrorCode)
+	o.OptionalText("reservation_id", d.ReservationID)
+	o.OptionalText("response_id", d.ResponseID)
+	o.OptionalText("traceparent", d.Traceparent)
+	o.OptionalText("tracestate", d.Tracestate)
+	o.OptionalText("api_key_id", d.APIKeyID)
 	if d.Reservation != nil {
-		w.name("reservation")
-		w.reservation(*d.Reservation)
+		o.Open("reservation")
+		d.Reservation.members(o)
+		o.Close()
 	}
-	w.close()
 }
 
-func (w *writer) reservation(r Reservation) {
-	w.open()
-	w.time("reserved_at", r.ReservedAt)
-	w.text("outcome", r.Outcome)
-	w.text("own_mode", r.OwnMode)
-	w.integer("own_nanos", int64(r.OwnNanos))
-	w.integer("held_nanos", int64(r.HeldNanos))
-	w.integer("epoch", r.Epoch)
+func (r *Reservation) members(o *jsonwrite.Object) {
+	instantMember(o, "reserved_at", r.ReservedAt)
+	o.OptionalText("outcome", r.Outcome)
+	o.OptionalText("own_mode", r.OwnMode)
+	o.Int("own_nanos", int64(r.OwnNanos))
+	o.Int("held_nanos", int64(r.HeldNanos))
+	o.Int("epoch", r.Epoch)
 	if r.EstimateUSD != nil {
-		w.text("estimate_usd", r.EstimateUSD.String())
+		o.Quoted("estimate_usd", *r.EstimateUSD)
 	}
-	w.meters("estimate", r.Estimate)
-	w.text("price_version", r.PriceVersion)
-	w.integer("depth", int64(r.Depth))
-	w.texts("flags", r.Flags)
+	meterMember(o, "estimate", r.Estimate)
+	o.OptionalText("price_version", r.PriceVersion)
+	o.Int("depth", int64(r.Depth))
+	if len(r.Flags) > 0 {
+		o.Texts("flags", r.Flags)
+	}
 	if len(r.Scopes) > 0 {
-		w.name("scopes")
-		w.open()
+		o.Open("scopes")
 		for _, kind := range slices.Sorted(maps.Keys(r.Scopes)) {
-			w.text(kind, r.Scopes[kind])
+			o.OptionalText(kind, r.Scopes[kind])
 		}
-		w.close()
+		o.Close()
 	}
-	w.close()
 }
 
 // Canonical rewrites JSON as Encode writes a provider's usage: without white space, with sorted members, of two equal
 // names the last; numbers keep their text. What is not JSON is written as a string, so that Encode has no error: Decode
 // then refuses it.
-func Canonical(raw json.RawMessage) []byte {
-	if out, ok := plainCanonical(raw); ok {
+func Canonical(raw json.RawMessage) []byte { return AppendCanonical(make([]byte, 0, len(raw)), raw) }
+
+// AppendCanonical appends Canonical of raw to b.
+func AppendCanonical(b []byte, raw json.RawMessage) []byte {
+	if out, ok := appendPlain(b, raw); ok {
 		return out
 	}
-	return readCanonical(raw)
+	return append(b, readCanonical(raw)...)
 }
 
 // Reordered is Canonical where that changes nothing but white space and the order of members; false elsewhere.
-func Reordered(raw json.RawMessage) ([]byte, bool) { return plainCanonical(raw) }
+func Reordered(raw json.RawMessage) ([]byte, bool) {
+	return appendPlain(make([]byte, 0, len(raw)), raw)
+}
 
 // readCanonical is Canonical for what is not plain.
 func readCanonical(raw []byte) []byte {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+
+	"github.com/weir-project/weir/pkg/jsonwrite"
 )
 
 // TypeEpoch is a marker of admission's in one partition: nothing was used, and there is no tenant (design.md 4.4).
@@ -71,10 +73,8 @@ func readMarker(ev *Event, raw json.RawMessage) *Error {
 	return nil
 }
 
-func (w *writer) marker(m Marker) {
-	w.open()
-	w.integer("epoch", m.Epoch)
-	w.text("phase", m.Phase)
-	w.integer("partition", int64(m.Partition))
-	w.close()
+func (m Marker) members(o *jsonwrite.Object) {
+	o.Int("epoch", m.Epoch)
+	o.OptionalText("phase", m.Phase)
+	o.Int("partition", int64(m.Partition))
 }

@@ -87,7 +87,10 @@ func checkText(name, s string, limit int) *Error {
 
 // textOfNull lists what programs print for "nothing": as an id each would make strangers equal.
 func textOfNull(s string) bool {
-	switch strings.ToLower(strings.TrimSpace(s)) {
+	if s = strings.TrimSpace(s); len(s) > len("[object object]") {
+		return false
+	}
+	switch strings.ToLower(s) {
 	case "", "none", "null", "nil", "<nil>", "undefined", "nan", "(null)", "[object object]":
 		return true
 	}

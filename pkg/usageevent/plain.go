@@ -166,55 +166,111 @@ func plainArray(b []byte, at, depth int, element func([]byte)) int {
 	}
 }
 
-// plainCanonical is Canonical; false where raw is not plain, or has a name twice.
-func plainCanonical(raw []byte) ([]byte, bool) {
-	at := space(raw, 0)
-	end := plainValue(raw, at, 0)
-	if end < 0 || space(raw, end) != len(raw) {
-		return nil, false
-	}
-	return appendCanonical(make([]byte, 0, len(raw)), raw[at:end])
+// appendPlain appends to out what Canonical makes of raw; false where raw is not plain, or has a name twice.
+func appendPlain(out, raw []byte) ([]byte, bool) {
+	out, end := appendPlainValue(out, raw, space(raw, 0), 0)
+	return out, end >= 0 && space(raw, end) == len(raw)
 }
 
-// appendCanonical appends a plain value without white space, the members of its objects sorted.
-func appendCanonical(out, value []byte) ([]byte, bool) {
-	ok := true
-	add := func(v []byte) {
-		var inner bool
-		out, inner = appendCanonical(out, v)
-		ok = ok && inner
-	}
-	switch value[0] {
-	case '[':
-		out = append(out, '[')
-		first := len(out)
-		plainArray(value, 0, 0, func(v []byte) {
-			if len(out) > first {
-				out = append(out, ',')
-			}
-			add(v)
-		})
-		return append(out, ']'), ok
-	case '{':
-	default:
-		return append(out, value...), true
-	}
-	type member struct{ name, value []byte }
-	var room [12]member // enough for a provider's usage, without the heap
-	members := room[:0]
-	plainObject(value, 0, 0, func(name, v []byte) bool {
-		members = append(members, member{name, v})
-		return true
-	})
-	slices.SortFunc(members, func(a, b member) int { return bytes.Compare(a.name, b.name) })
-	out = append(out, '{')
-	for i, m := range members {
-		if i > 0 {
-			out = append(out, ',')
-			ok = ok && !bytes.Equal(m.name, members[i-1].name)
+// appendPlainValue appends the value that begins at at, without white space and with the members of its objects sorted,
+// and returns its end; -1 where it is not plain.
+func appendPlainValue(out, b []byte, at, depth int) ([]byte, int) {
+	if at < len(b) && depth <= maxPlainDepth {
+		switch b[at] {
+		case '{':
+			return appendPlainObject(out, b, at, depth+1)
+		case '[':
+			return appendPlainArray(out, b, at, depth+1)
 		}
-		out = append(append(append(out, '"'), m.name...), '"', ':')
-		add(m.value)
 	}
-	return append(out, '}'), ok
+	end := plainValue(b, at, depth)
+	if end < 0 {
+		return out, -1
+	}
+	return append(out, b[at:end]...), end
+}
+
+func appendPlainArray(out, b []byte, at, depth int) ([]byte, int) {
+	out = append(out, '[')
+	if at = space(b, at+1); at < len(b) && b[at] == ']' {
+		return append(out, ']'), at + 1
+	}
+	for {
+		if out, at = appendPlainValue(out, b, at, depth); at < 0 {
+			return out, -1
+		}
+		if at = space(b, at); at == len(b) || b[at] != ',' && b[at] != ']' {
+			return out, -1
+		}
+		out = append(out, b[at])
+		if b[at] == ']' {
+			return out, at + 1
+		}
+		at = space(b, at+1)
+	}
+}
+
+// written is a member that was appended: its name, and where it stands.
+type written struct {
+	name     []byte
+	from, to int
+}
+
+func appendPlainObject(out, b []byte, at, depth int) ([]byte, int) {
+	var room [12]written // enough for a provider's usage, without the heap
+	members := room[:0]
+	out = append(out, '{')
+	if at = space(b, at+1); at < len(b) && b[at] == '}' {
+		return append(out, '}'), at + 1
+	}
+	for {
+		end, from := plainString(b, at), len(out)
+		if end < 0 {
+			return out, -1
+		}
+		name := b[at+1 : end-1]
+		out = append(append(out, b[at:end]...), ':')
+		if at = space(b, end); at == len(b) || b[at] != ':' {
+			return out, -1
+		}
+		if out, at = appendPlainValue(out, b, space(b, at+1), depth); at < 0 {
+			return out, -1
+		}
+		members = append(members, written{name, from, len(out)})
+		if at = space(b, at); at == len(b) || b[at] != ',' && b[at] != '}' {
+			return out, -1
+		}
+		out = append(out, b[at])
+		if b[at] == '}' {
+			var once bool
+			if out, once = sorted(out, members); !once {
+				return out, -1
+			}
+			return out, at + 1
+		}
+		at = space(b, at+1)
+	}
+}
+
+// sorted brings the members at the end of out, which are an object's, into the order of their names; false where two have
+// the same.
+func sorted(out []byte, members []written) ([]byte, bool) {
+	byName := func(a, b written) int { return bytes.Compare(a.name, b.name) }
+	if !slices.IsSortedFunc(members, byName) {
+		first := members[0].from
+		var room [512]byte
+		before := append(room[:0], out[first:]...)
+		slices.SortStableFunc(members, byName)
+		out = out[:first]
+		for _, m := range members {
+			out = append(append(out, before[m.from-first:m.to-first]...), ',')
+		}
+		out[len(out)-1] = '}'
+	}
+	for i := 1; i < len(members); i++ {
+		if bytes.Equal(members[i].name, members[i-1].name) {
+			return out, false
+		}
+	}
+	return out, true
 }

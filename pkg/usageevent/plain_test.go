@@ -16,7 +16,7 @@ func TestPlainIsPlain(t *testing.T) {
 		if _, ok := plainMembers([]byte(raw)); !ok {
 			t.Errorf("%s: its members are not plain", raw)
 		}
-		if _, ok := plainCanonical([]byte(raw)); !ok {
+		if _, ok := Reordered([]byte(raw)); !ok {
 			t.Errorf("%s is not plain", raw)
 		}
 	}
@@ -36,7 +36,7 @@ func FuzzPlain(f *testing.F) {
 				t.Errorf("%q: %q, not %q, %v", raw, got, want, err)
 			}
 		}
-		if got, ok := plainCanonical(raw); ok && !bytes.Equal(got, readCanonical(raw)) {
+		if got, ok := Reordered(raw); ok && !bytes.Equal(got, readCanonical(raw)) {
 			t.Errorf("%q: %s, not %s", raw, got, readCanonical(raw))
 		}
 	})
@@ -44,7 +44,7 @@ func FuzzPlain(f *testing.F) {
 
 func BenchmarkCanonical(b *testing.B) {
 	for name, read := range map[string]func([]byte){
-		"plain": func(raw []byte) { plainCanonical(raw) },
+		"plain": func(raw []byte) { Reordered(raw) },
 		"json":  func(raw []byte) { readCanonical(raw) },
 	} {
 		b.Run(name, func(b *testing.B) {

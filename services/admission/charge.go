@@ -210,7 +210,7 @@ func given(raw json.RawMessage) bool { return raw != nil && string(raw) != "null
 // completions, which no topic may carry; or, where the usage cannot be read without them, as the event writes it, or is
 // too large, the meters it was normalised to.
 func (c *charge) passOn(req settleRequest, u usage.Usage, provider string) {
-	if req.Usage != nil {
+	if given(req.Usage) {
 		if bare, ok := passable(req, u, provider); ok {
 			c.usage = bare
 			return
@@ -336,16 +336,4 @@ func (s subject) attribute(ev *usageevent.Event) {
 	}
 	d.Reservation = &usageevent.Reservation{ReservedAt: s.reservedAt.UTC(), HeldNanos: s.held.Nanos, Epoch: s.epoch, EstimateUSD: usd,
 		Estimate: s.call.Meters, PriceVersion: s.call.PriceVersion, Depth: int32(s.call.Depth), Scopes: s.call.counted()}
-}
-
-// fingerprint names what a settle says, whatever becomes of it: the same again is a repeat, other content a conflict.
-func (c charge) fingerprint(req settleRequest, s subject) []byte {
-	ev := c.event(req, s, "", "", "", 0, time.Time{})
-	ev.Data.Reservation, ev.Data.Model = nil, cmp.Or(req.Model, s.call.Model)
-	ev.Data.ServiceTier, ev.Data.ResponseID = req.ServiceTier, req.ResponseID
-	if req.Usage != nil {
-		ev.Data.Usage, ev.Data.Meters = req.Usage, nil
-	}
-	sum := usageevent.ContentHash(ev)
-	return sum[:]
 }

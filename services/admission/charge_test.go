@@ -123,7 +123,10 @@ func TestEventsDecode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row, out := e.first(secret, "direct")
+	row, out, p := e.first(secret, "direct")
+	if p != nil {
+		t.Fatal(p)
+	}
 	ev, err := usageevent.Decode(out.Payload, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -150,18 +153,40 @@ func TestFingerprintIsOfTheContent(t *testing.T) {
 	}
 	base := settleRequest{Usage: json.RawMessage(`{"prompt_tokens":1, "completion_tokens":2}`), API: "chat.completions"}
 	same := settleRequest{Usage: json.RawMessage(`{"completion_tokens":2,"prompt_tokens":1}`), API: "chat.completions", Status: "SUCCESS", Receipt: "whatever"}
+	seen := map[string]string{of(base): "the same"}
 	if of(base) != of(same) {
 		t.Error("order, white space, the default status and the receipt are no content")
 	}
 	for name, change := range map[string]func(*settleRequest){
 		"tokens": func(r *settleRequest) { r.Usage = json.RawMessage(`{"prompt_tokens":2,"completion_tokens":2}`) },
-		"status": func(r *settleRequest) { r.Status = "PARTIAL" }, "error": func(r *settleRequest) { r.ErrorCode = "x" },
+		"status": func(r *settleRequest) { r.Status = "PARTIAL" }, "error": func(r *settleRequest) { r.ErrorCode = "y" },
 		"model": func(r *settleRequest) { r.Model = "other" }, "response": func(r *settleRequest) { r.ResponseID = "x" },
+		"api": func(r *settleRequest) { r.API = "" }, "tier": func(r *settleRequest) { r.ServiceTier = "flex" },
+		"traceparent": func(r *settleRequest) { r.Traceparent = "x" }, "tracestate": func(r *settleRequest) { r.Tracestate = "x" },
+		"no usage": func(r *settleRequest) { r.Usage = nil }, "other members": func(r *settleRequest) { r.Usage = json.RawMessage(`{"prompt_tokens":1,"completion_tokens":2,"x":1}`) },
+		"a cache hit": func(r *settleRequest) { r.Usage, r.CacheHit = nil, "exact" }, "another": func(r *settleRequest) { r.Usage, r.CacheHit = nil, "semantic" },
+		"meters": func(r *settleRequest) { r.Usage, r.Meters = nil, quantities{"input_tokens": "1", "output_tokens": "2"} },
+		"quantity": func(r *settleRequest) {
+			r.Usage, r.Meters = json.RawMessage("null"), quantities{"input_tokens": "2", "output_tokens": "2"}
+		},
+		"meter": func(r *settleRequest) {
+			r.Usage, r.Meters = nil, quantities{"input_audio_tokens": "1", "output_tokens": "2"}
+		},
+		"a member elsewhere": func(r *settleRequest) { r.Traceparent, r.ErrorCode = "", "x" }, "and there": func(r *settleRequest) { r.Traceparent, r.ErrorCode = "xx", "" },
 	} {
 		other := base
 		change(&other)
-		if of(other) == of(base) {
-			t.Errorf("%s is content", name)
+		if at, known := seen[of(other)]; known && at != name {
+			t.Errorf("%s is content, as %s is", name, at)
+		}
+		seen[of(other)] = name
+	}
+	for a, b := range map[*settleRequest]*settleRequest{
+		{Meters: quantities{"output_tokens": "2"}}: {Meters: quantities{"output_tokens": "2.0", "input_tokens": "0"}, Model: "flat", Usage: json.RawMessage("null")},
+		{ErrorCode: "a\nb"}:                        {ErrorCode: "a b", Status: statusSuccess},
+	} {
+		if of(*a) != of(*b) {
+			t.Errorf("%+v and %+v say the same", a, b)
 		}
 	}
 }

@@ -119,8 +119,8 @@ func (s *Service) saveSettle(ctx context.Context, e ending, known *pgstore.Row) 
 
 // end records a settle as the first end: row, or the one that was first, and false.
 func (s *Service) end(ctx context.Context, e ending, mode pgstore.OwnMode) (row, stored pgstore.Row, done bool, err error) {
-	row, event := e.first(s.cfg.Secret, mode)
-	if p := readable(event); p != nil {
+	row, event, p := e.first(s.cfg.Secret, mode)
+	if p != nil {
 		return row, row, false, p
 	}
 	ctx, cancel := s.bounded(ctx)
@@ -212,8 +212,8 @@ func howEnded(row pgstore.Row) string {
 
 // settleExternal books a settle whose usage came from elsewhere first. The hold is gone, so the journal adds the amount.
 func (s *Service) settleExternal(ctx context.Context, e ending) ([]byte, error) {
-	row, event := e.first(s.cfg.Secret, pgstore.OwnJournal)
-	if p := readable(event); p != nil {
+	row, event, p := e.first(s.cfg.Secret, pgstore.OwnJournal)
+	if p != nil {
 		return nil, p
 	}
 	write, cancel := s.bounded(ctx)
@@ -239,8 +239,8 @@ func (s *Service) settleLate(ctx context.Context, e ending, row pgstore.Row) ([]
 	}
 	id := e.subj.eventID("late")
 	answer := e.answer(id, true)
-	event := signed(s.cfg.Secret, e.charge.event(e.req, e.subj, id, usageevent.OutcomeLate, "", 0, e.now))
-	if p := readable(event); p != nil {
+	event, p := readable(s.cfg.Secret, e.charge.event(e.req, e.subj, id, usageevent.OutcomeLate, "", 0, e.now))
+	if p != nil {
 		return nil, p
 	}
 	write, cancel := s.bounded(ctx)
@@ -259,7 +259,7 @@ func (s *Service) settleLate(ctx context.Context, e ending, row pgstore.Row) ([]
 }
 
 // first is the row and the event of a settle that comes first.
-func (e ending) first(secret identity.Secret, mode pgstore.OwnMode) (pgstore.Row, outbox.Event) {
+func (e ending) first(secret identity.Secret, mode pgstore.OwnMode) (pgstore.Row, outbox.Event, *Problem) {
 	id, outcome := e.subj.eventID("settle"), usageevent.OutcomeSettled
 	if e.charge.estimated {
 		outcome = usageevent.OutcomeEstimated
@@ -267,7 +267,8 @@ func (e ending) first(secret identity.Secret, mode pgstore.OwnMode) (pgstore.Row
 	row := e.subj.row(pgstore.Settled)
 	row.Estimated, row.Fingerprint, row.OwnMode, row.OwnNanos = e.charge.estimated, e.fingerprint, mode, e.charge.own.Nanos
 	row.EventID, row.Answer = id, e.answer(id, false)
-	return row, signed(secret, e.charge.event(e.req, e.subj, id, outcome, string(mode), e.charge.own.Nanos, e.now))
+	event, p := readable(secret, e.charge.event(e.req, e.subj, id, outcome, string(mode), e.charge.own.Nanos, e.now))
+	return row, event, p
 }
 
 // row is the record of the subject's end, without what depends on how it ended.
@@ -285,19 +286,23 @@ func (e ending) answer(eventID string, late bool) []byte {
 	return append(body.appendJSON(make([]byte, 0, 512)), '\n')
 }
 
-// readable decodes an event as the attributor will, before it is committed: what it cannot read must not be answered 200.
-// Validation has seen to that already; this is for what it may have missed.
-func readable(event outbox.Event) *Problem {
-	if _, err := usageevent.Decode(event.Payload, nil); err != nil {
-		return unfit(err)
+// readable is signed for an event of a request that is answered 200 once it is committed: one that the attributor cannot
+// decode must not be. Validation has seen to that already; this is for what it may have missed.
+func readable(secret identity.Secret, ev usageevent.Event) (outbox.Event, *Problem) {
+	value, err := usageevent.EncodeReadable(ev)
+	if err != nil {
+		return outbox.Event{}, unfit(err)
 	}
-	return nil
+	return sealed(secret, ev, value), nil
 }
 
-// signed is the outbox row of an event: the signature covers the exact bytes, which is why the attributor believes its
-// reservation block.
+// signed is the outbox row of an event.
 func signed(secret identity.Secret, ev usageevent.Event) outbox.Event {
-	value := usageevent.Encode(ev)
+	return sealed(secret, ev, usageevent.Encode(ev))
+}
+
+// sealed signs the exact bytes, which is why the attributor believes the event's reservation block.
+func sealed(secret identity.Secret, ev usageevent.Event, value []byte) outbox.Event {
 	return outbox.Event{ID: ev.ID, AggregateType: "tenant", AggregateID: ev.Subject, Type: ev.Type, Payload: value,
 		Headers: map[string]string{"content-type": usageevent.ContentType, identity.SignatureHeader: identity.Sign(secret, value)}}
 }

@@ -54,6 +54,29 @@ func (a USD) AppendText(b []byte) ([]byte, error) { return appendDecimal(b, a.d)
 // AppendText appends a as String has it.
 func (a Decimal) AppendText(b []byte) ([]byte, error) { return appendDecimal(b, a.d), nil }
 
+// Readable reports whether ParseUSD reads what String writes: amounts that were added up may have grown beyond it.
+func (a USD) Readable() bool {
+	if isShort(a.d, Scale) {
+		return true
+	}
+	_, err := ParseUSD(a.String())
+	return err == nil
+}
+
+// Readable reports whether ParseDecimal reads what String writes.
+func (a Decimal) Readable() bool {
+	if isShort(a.d, maxFraction) {
+		return true
+	}
+	_, err := ParseDecimal(a.String())
+	return err == nil
+}
+
+// isShort reports whether d has few enough digits, at most fraction of them behind the point, to be certainly read back.
+func isShort(d decimal.Decimal, fraction int32) bool {
+	return d.NumDigits() <= smallDigits && d.Exponent() <= 0 && -d.Exponent() <= fraction
+}
+
 // pow10 is 10^n for 0 ≤ n ≤ smallDigits.
 func pow10(n int) int64 {
 	p := int64(1)

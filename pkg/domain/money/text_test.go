@@ -39,6 +39,19 @@ func TestShortWayIsTheLongWay(t *testing.T) {
 	})
 }
 
+// Goal: what is said to be readable is read, and nothing else.
+func TestReadable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := anyDecimal(t)
+		if _, err := ParseUSD(d.String()); (err == nil) != (USD{d}).Readable() {
+			t.Errorf("%v dollars: %v", d, err)
+		}
+		if _, err := ParseDecimal(d.String()); (err == nil) != (Decimal{d}).Readable() {
+			t.Errorf("%v: %v", d, err)
+		}
+	})
+}
+
 // Goal: so it is with markups.
 func TestShortMarkupIsTheLongOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,0 +1,106 @@
+package usageevent
+
+import (
+	"time"
+
+	"github.com/weir-project/weir/pkg/domain/money"
+)
+
+// Decoding what was just encoded, only to see whether that can be done, costs as much as all else that a settle decides.
+// An event whose members are plain is known to decode by looking at them; for every other one Decode itself is asked. A
+// property test holds the two against each other.
+
+// plain reports whether ev is one that Decode certainly takes: false says nothing. It follows build and readData.
+func (ev *Event) plain() bool {
+	limit := MaxID
+	if ev.Source == SourceAdmission || ev.Source == SourceBreaker {
+		limit = MaxOwnID
+	}
+	return plainID(ev.ID, limit) && plainID(ev.Source, MaxText) && (ev.Subject == "" || plainID(ev.Subject, MaxID)) &&
+		(ev.Type == TypeUsage || ev.Type == TypeUnsettled || ev.Type == TypeTermination) && plainTime(ev.Time) && ev.Data.plain()
+}
+
+func (d *Data) plain() bool {
+	for _, m := range texts(d) {
+		if s := *m.to; s != "" && (!plainText(s, m.limit) || m.kind != asText && textOfNull(s)) {
+			return false
+		}
+	}
+	switch {
+	case d.Status != "" && d.Status != "SUCCESS" && d.Status != "FAILED" && d.Status != "PARTIAL":
+		return false
+	case d.Usage != nil && (d.Meters != nil || !plainObjectAlone(d.Usage)):
+		return false
+	}
+	return d.Marker == nil && d.CacheHit == "" && plainMeters(d.Meters) && (d.Reservation == nil || d.Reservation.plain())
+}
+
+func (r *Reservation) plain() bool {
+	switch r.Outcome {
+	case OutcomeSettled, OutcomeEstimated, OutcomeLate, OutcomeUnsettled:
+	default:
+		return false
+	}
+	switch r.OwnMode {
+	case "", OwnModeDirect, OwnModeJournal:
+	default:
+		return false
+	}
+	for _, flag := range r.Flags {
+		if flag != FlagDearerModel {
+			return false
+		}
+	}
+	return r.plainFigures() && plainText(r.PriceVersion, MaxText) && len(r.Flags) <= maxFlags && plainScopes(r.Scopes)
+}
+
+func (r *Reservation) plainFigures() bool {
+	return !r.ReservedAt.IsZero() && plainTime(r.ReservedAt) && r.OwnNanos >= 0 && r.OwnNanos <= money.MaxNano && r.HeldNanos >= 0 && r.HeldNanos <= money.MaxNano &&
+		r.Epoch >= 0 && r.Epoch <= maxReservationEpoch && r.Depth >= 0 && r.Depth <= maxDepth &&
+		(r.EstimateUSD == nil || r.EstimateUSD.Sign() >= 0 && r.EstimateUSD.Readable()) && plainMeters(r.Estimate)
+}
+
+func plainScopes(scopes map[string]string) bool {
+	for kind, name := range scopes {
+		if !isScopeKind(kind) || !plainID(name, MaxID) {
+			return false
+		}
+	}
+	return true
+}
+
+// plainTime is what instant takes.
+func plainTime(t time.Time) bool {
+	return t.IsZero() || t.UTC().Year() >= 2000 && t.UTC().Year() <= 2199
+}
+
+// plainText is printable ASCII of at most limit bytes.
+func plainText(s string, limit int) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return len(s) <= limit
+}
+
+func plainID(s string, limit int) bool { return plainText(s, limit) && !textOfNull(s) }
+
+// plainObjectAlone reports whether raw is one plain object; that no two of its names are equal Canonical sees to.
+func plainObjectAlone(raw []byte) bool {
+	at := space(raw, 0)
+	if at == len(raw) || raw[at] != '{' {
+		return false
+	}
+	end := plainValue(raw, at, 0)
+	return end >= 0 && space(raw, end) == len(raw)
+}
+
+func plainMeters(m map[string]money.Decimal) bool {
+	for name, q := range m {
+		if !meterName(name) || q.Sign() < 0 || !q.Readable() {
+			return false
+		}
+	}
+	return len(m) <= MaxMeters
+}

@@ -1,0 +1,43 @@
+package admission
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/usageevent"
+)
+
+// fingerprint names what a settle says, whatever becomes of it: the same again is a repeat, other content a conflict. It
+// is compared within one reservation only, so what the reservation says is no part of it. Neither is the receipt; numbers
+// in the provider's usage are compared as written.
+func (c charge) fingerprint(req settleRequest, s subject) []byte {
+	b := make([]byte, 0, 1024)
+	for _, text := range [...]string{cmp.Or(req.Model, s.call.Model), req.API, req.ServiceTier, c.cacheHit, c.status,
+		usageevent.Clean(req.ErrorCode, usageevent.MaxText), req.ResponseID, req.Traceparent, req.Tracestate} {
+		b = appendLong(b, text)
+	}
+	if given(req.Usage) {
+		b = usageevent.AppendCanonical(append(b, 'u'), req.Usage)
+	} else {
+		b = appendMeters(append(b, 'm'), c.meters)
+	}
+	sum := sha256.Sum256(b)
+	return sum[:]
+}
+
+// appendLong appends a text behind its length, so that no two lists of texts are the same bytes.
+func appendLong(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
+
+// appendMeters appends quantities, sorted by name.
+func appendMeters(b []byte, m map[string]money.Decimal) []byte {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		b = appendLong(appendLong(b, name), m[name].String())
+	}
+	return b
+}
