@@ -207,4 +207,7 @@ type Budget struct {
 	Requests, InputTokens, OutputTokens int64 // in the sliding minute
 	Concurrency                         int64 // open holds whose lease runs
 	Expiring                            int64 // holds that wait for the reaper
+	// Leaves is, where the month is the last 30 days and something of them is used, the label of the day with which, when
+	// it leaves, there is room again, or more of it: admit.LeavesAt says when. Else 0.
+	Leaves int32
 }

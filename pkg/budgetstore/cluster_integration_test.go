@@ -88,7 +88,7 @@ func (w *world) throughALife(n int) {
 		{Scope: ExecutionScope, Root: "root", Version: 1, Nanos: dollar}})
 	fail("external", err, taken == 2)
 	fail("revoke", w.store.Revoke(ctx, w.tenant, "root3"), true)
-	b, err := w.store.Budget(ctx, w.tenant, w.calendar(), false)
+	b, err := w.store.Budget(ctx, w.tenant, w.calendar(), admit.Limits{})
 	fail(fmt.Sprintf("budget %+v", b), err, b.Day.Used() == 7*dollar/2 && b.Day.Held == dollar && b.Concurrency == 1)
 	h, err := w.store.Hold(ctx, w.tenant, refs[2].ID)
 	fail("hold", err, h.Held.Nanos == dollar)

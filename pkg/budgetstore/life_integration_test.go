@@ -28,7 +28,7 @@ func TestSettleAfterMidnight(t *testing.T) {
 	}
 	june := admit.CalendarAt(start(), time.UTC)
 	june.Windows.DayEnds, june.Windows.MonthEnds = june.Windows.DayEnds.AddDate(1, 0, 0), june.Windows.MonthEnds.AddDate(1, 0, 0)
-	b, err := w.store.Budget(t.Context(), w.tenant, june, false)
+	b, err := w.store.Budget(t.Context(), w.tenant, june, admit.Limits{})
 	w.must(err)
 	if b.Day.Label != 20260630 || b.Day.Own != 60 || b.Day.Held != 0 || b.Month.Own != 60 || b.Month.Held != 0 {
 		t.Fatalf("old day %+v", b)

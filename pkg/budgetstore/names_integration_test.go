@@ -32,7 +32,7 @@ func TestNamesOfNobody(t *testing.T) {
 		of := Tenant{ID: w.tenant.ID, Epoch: nextEpoch}
 		x, err := w.store.Execution(t.Context(), of, "y")
 		w.must(err)
-		b, err := w.store.Budget(t.Context(), of, w.calendar(), false)
+		b, err := w.store.Budget(t.Context(), of, w.calendar(), admit.Limits{})
 		w.must(err)
 		if x.Own != dollar || b.Day.External != 2*dollar {
 			t.Errorf("%.10q: %+v %+v", name, x, b)

@@ -191,7 +191,7 @@ func (w *walk) compare(step int) {
 	day, in := w.windows(now)
 	u := w.m.usage(now, day, in, "")
 	calendar := admit.CalendarAt(time.UnixMicro(now), time.UTC)
-	b, err := w.store.Budget(w.t.Context(), w.tenant, calendar, w.limits.Rolling30)
+	b, err := w.store.Budget(w.t.Context(), w.tenant, calendar, w.limits)
 	w.must(err)
 	expiring := int64(len(w.m.holds)) - u.Running
 	if b.Minute.Used() != u.Minute || b.Day.Used() != u.Day || b.Month.Used() != u.Month || b.Requests != u.Requests ||
@@ -204,7 +204,7 @@ func (w *walk) compare(step int) {
 		if step%5 != i {
 			continue
 		}
-		b, err := w.store.ScopeBudget(w.t.Context(), w.tenant, window.Scope{Kind: s.Kind, ID: s.ID}, calendar, w.limits.Rolling30)
+		b, err := w.store.ScopeBudget(w.t.Context(), w.tenant, window.Scope{Kind: s.Kind, ID: s.ID}, calendar, w.limits)
 		w.must(err)
 		u := w.m.dollars(scopeNameOf(s), b.At.UnixMicro(), day, in) // not held up by what the tenant did elsewhere
 		if b.Minute.Used() != u.Minute || b.Day.Used() != u.Day || b.Month.Used() != u.Month {

@@ -43,7 +43,7 @@ func TestBaseOfScopes(t *testing.T) {
 	w.must(err)
 	w.next()
 	of := func(s window.Scope) Budget {
-		b, err := w.store.ScopeBudget(t.Context(), w.tenant, s, lost.Calendar, false)
+		b, err := w.store.ScopeBudget(t.Context(), w.tenant, s, lost.Calendar, admit.Limits{})
 		w.must(err)
 		return b
 	}

@@ -235,7 +235,7 @@ func TestFailClosed(t *testing.T) {
 			return err
 		},
 		"revoke": func() error { return w.store.Revoke(ctx, w.tenant, "x") },
-		"budget": func() error { _, err := w.store.Budget(ctx, w.tenant, w.calendar(), w.limits.Rolling30); return err },
+		"budget": func() error { _, err := w.store.Budget(ctx, w.tenant, w.calendar(), w.limits); return err },
 		"ready":  func() error { return w.store.MarkReady(ctx, w.tenant) },
 	}
 	for name, call := range calls {

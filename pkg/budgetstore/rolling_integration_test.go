@@ -56,6 +56,45 @@ func TestLast30Days(t *testing.T) {
 	}
 }
 
+// Goal: what is read of the last 30 days says which day leaves next with something of use: the oldest that was used, or, where
+// the ceiling is used up, the one with which a call may fit again; none where nothing is used.
+func TestTheDayThatLeaves(t *testing.T) {
+	w := newWorld(t) // Tuesday 30 June
+	w.limits.Rolling30, w.limits.Month = true, admit.Hard(100)
+	leaves := func(what string, want int32) {
+		t.Helper()
+		if b := w.budget(); b.Leaves != want {
+			t.Errorf("%s: %d, want %d: %+v", what, b.Leaves, want, b.Month)
+		}
+	}
+	leaves("nothing used", 0)
+	w.admit(w.request(40))
+	leaves("today alone", 20260630)
+	totals := func(nano ...money.Nano) {
+		t.Helper()
+		var all []ExternalTotal
+		for i, n := range nano {
+			all = append(all, ExternalTotal{Scope: DayScope, Window: []int64{20260530, 20260610, 20260615}[i], Version: int64(n) + 1, Nanos: n})
+		}
+		_, err := w.store.ApplyExternal(t.Context(), w.tenant, all)
+		w.must(err)
+	}
+	totals(9, 20, 30)
+	leaves("99 of 100: the 30th of May is 31 days ago", 20260610)
+	totals(9, 20, 40)
+	leaves("100 of 100: the first one is enough", 20260610)
+	totals(9, 20, 61)
+	leaves("121 of 100: the first one is not", 20260615)
+	b, err := w.store.Budget(t.Context(), w.tenant, w.calendar(), admit.Limits{Month: admit.Hard(100)})
+	if err != nil || b.Leaves != 0 {
+		t.Errorf("of a calendar month: %+v, %v", b, err)
+	}
+	w.clock.advance(13 * day) // 13 July: the 10th of June has left
+	leaves("101 of 100", 20260615)
+	w.clock.advance(20 * day)
+	leaves("nothing used any more", 0)
+}
+
 // Goal: a plan that changes its kind of month takes the same usage along, in both directions.
 func TestMonthChangesItsKind(t *testing.T) {
 	w := newWorld(t)

@@ -110,11 +110,11 @@ func (f *figures) scopeNames() []window.Scope {
 // ScopeBudget reads the counters of a sub-scope as Budget does the tenant's;
 // all zero where nothing has counted in it. Of its figures only the windows of
 // dollars, the requests and the tokens mean anything.
-func (s *Store) ScopeBudget(ctx context.Context, t Tenant, scope window.Scope, c admit.Calendar, rolling bool) (Budget, error) {
+func (s *Store) ScopeBudget(ctx context.Context, t Tenant, scope window.Scope, c admit.Calendar, l admit.Limits) (Budget, error) {
 	if _, err := (ScopeRef{Scope: scope}).ref(); err != nil {
 		return Budget{}, err
 	}
-	b, err := s.budget(ctx, t.Epoch, key(t, "c:"+string(rune(kindLetter(scope.Kind)))+":"+scope.ID), c, rolling)
+	b, err := s.budget(ctx, t.Epoch, key(t, "c:"+string(rune(kindLetter(scope.Kind)))+":"+scope.ID), c, l)
 	if errors.Is(err, ErrLost) || errors.Is(err, ErrEpoch) {
 		return Budget{}, nil
 	}

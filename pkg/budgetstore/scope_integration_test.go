@@ -25,7 +25,7 @@ func (w *world) scoped(nano money.Nano, scopes ...ScopeLimit) Request {
 
 func (w *world) scopeDay(id string) WindowUse {
 	w.t.Helper()
-	b, err := w.store.ScopeBudget(w.t.Context(), w.tenant, window.Scope{Kind: window.Agent, ID: id}, w.calendar(), w.limits.Rolling30)
+	b, err := w.store.ScopeBudget(w.t.Context(), w.tenant, window.Scope{Kind: window.Agent, ID: id}, w.calendar(), w.limits)
 	w.must(err)
 	return b.Day
 }

@@ -74,7 +74,7 @@ func (b turn) turns(t *testing.T, kind window.ScopeKind) {
 	_, err = w.store.Settle(t.Context(), ref, admit.Estimate{Nanos: 1})
 	w.must(err)
 	w.refused(ask(at.Add(time.Microsecond), 1), admit.TenantQuotaExceeded, refuses)
-	now, err := w.store.ScopeBudget(t.Context(), w.tenant, window.Scope{Kind: kind, ID: "x"}, admit.CalendarAt(at.Add(time.Microsecond), loc), false)
+	now, err := w.store.ScopeBudget(t.Context(), w.tenant, window.Scope{Kind: kind, ID: "x"}, admit.CalendarAt(at.Add(time.Microsecond), loc), admit.Limits{})
 	w.must(err)
 	want := WindowUse{Label: after.Day, Own: 100, Held: 100}
 	if got := now.Day; got != want {

@@ -61,15 +61,16 @@ func (s *Store) tenant(ctx context.Context, t Tenant, verb string) (byte, *figur
 	return s.run(ctx, "tenant "+verb, s.scripts.tenant, []string{key(t, "s")}, packed(nil, t.Epoch), verb)
 }
 
-// Budget reads a tenant's counters now; the calendar says which day and month.
-// rolling: the month is the last 30 days, and its label is the calendar's.
-func (s *Store) Budget(ctx context.Context, t Tenant, c admit.Calendar, rolling bool) (Budget, error) {
-	return s.budget(ctx, t.Epoch, key(t, "s"), c, rolling)
+// Budget reads a tenant's counters now; the calendar says which day and month,
+// the limits whether the month is the last 30 days, whose label is the
+// calendar's, and what its ceiling is: see Budget.Leaves.
+func (s *Store) Budget(ctx context.Context, t Tenant, c admit.Calendar, l admit.Limits) (Budget, error) {
+	return s.budget(ctx, t.Epoch, key(t, "s"), c, l)
 }
 
-func (s *Store) budget(ctx context.Context, epoch int64, state string, c admit.Calendar, rolling bool) (Budget, error) {
-	w := scriptWindows(c, rolling)
-	arg := packed(nil, epoch, int64(w.Day), w.DayEnds.UnixMicro(), int64(w.NextDay), int64(w.Month), w.MonthEnds.UnixMicro(), int64(w.NextMonth))
+func (s *Store) budget(ctx context.Context, epoch int64, state string, c admit.Calendar, l admit.Limits) (Budget, error) {
+	w := scriptWindows(c, l.Rolling30)
+	arg := packed(nil, epoch, int64(w.Day), w.DayEnds.UnixMicro(), int64(w.NextDay), int64(w.Month), w.MonthEnds.UnixMicro(), int64(w.NextMonth), int64(l.Month.Cap))
 	_, f, err := s.run(ctx, "budget", s.scripts.budget, []string{state}, arg, s.at())
 	if err != nil {
 		return Budget{}, err
@@ -78,7 +79,7 @@ func (s *Store) budget(ctx context.Context, epoch int64, state string, c admit.C
 	b.Minute = WindowUse{Own: f.nano(), External: f.nano()}
 	b.Day, b.Month = f.use(), f.use()
 	b.Month.Label = b.Day.Label / 100
-	b.Concurrency, b.Expiring = f.int(), f.int()
+	b.Concurrency, b.Expiring, b.Leaves = f.int(), f.int(), dayLabel(f.int())
 	return b, f.err("budget")
 }
 

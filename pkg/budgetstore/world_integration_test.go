@@ -114,7 +114,7 @@ func (w *world) refused(r Request, code admit.Code, limit admit.Limit) admit.Ref
 
 func (w *world) budget() Budget {
 	w.t.Helper()
-	b, err := w.store.Budget(w.t.Context(), w.tenant, w.calendar(), w.limits.Rolling30)
+	b, err := w.store.Budget(w.t.Context(), w.tenant, w.calendar(), w.limits)
 	w.must(err)
 	return b
 }

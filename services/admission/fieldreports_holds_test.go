@@ -43,7 +43,7 @@ func (r *report) closed() (entries []ledger.Entry, booked, own int64) {
 	for _, e := range b.entries {
 		booked += int64(e.Own + e.External)
 	}
-	c, err := r.svc.counters.Budget(context.Background(), budgetstore.Tenant{ID: r.who, Epoch: 4711}, admit.CalendarAt(r.clock.now(), time.UTC), false)
+	c, err := r.svc.counters.Budget(context.Background(), budgetstore.Tenant{ID: r.who, Epoch: 4711}, admit.CalendarAt(r.clock.now(), time.UTC), admit.Limits{})
 	r.must(err)
 	return b.entries, booked / cent, int64(c.Month.Own) / cent
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/admit"
@@ -85,7 +86,7 @@ func (s *Service) budget(ctx context.Context, c caller, req budgetRequest) (answ
 	defer cancel()
 	var b budgetstore.Budget
 	err = s.onTenant(ctx, t, func() (err error) {
-		b, err = s.counters.Budget(ctx, t, calendar, limitsOf(c.contract).Rolling30)
+		b, err = s.counters.Budget(ctx, t, calendar, limitsOf(c.contract))
 		if err == nil && !b.Ready {
 			err = budgetstore.ErrNotReady
 		}
@@ -94,23 +95,20 @@ func (s *Service) budget(ctx context.Context, c caller, req budgetRequest) (answ
 	if err != nil {
 		return answer{}, err
 	}
-	body := budgetOf(c, b, calendar)
-	if body.Scopes, err = s.scopeLines(ctx, t, c, req, calendar); err != nil {
+	body := budgetOf(c, b, calendar, loc)
+	if body.Scopes, err = s.scopeLines(ctx, t, c, req, calendar, loc); err != nil {
 		return answer{}, err
 	}
 	return answer{status: http.StatusOK, body: body}, nil
 }
 
-func budgetOf(c caller, b budgetstore.Budget, calendar admit.Calendar) budgetAnswer {
+func budgetOf(c caller, b budgetstore.Budget, calendar admit.Calendar, loc *time.Location) budgetAnswer {
 	k, thresholds := c.contract, ladder.Thresholds(c.contract.Ladder)
 	minute := windowOf(k.Ceilings.Minute, b.Minute, cut(b.Minute, k.Ceilings.Minute))
 	day := windowOf(k.Ceilings.Day, b.Day, ladder.At(b.Day.Used(), k.Ceilings.Day, thresholds))
 	month := windowOf(k.Ceilings.Month, b.Month, cut(b.Month, k.Ceilings.Month))
 	minute.HeldUSD = nil
-	day.Soft, day.ResetsAt, month.ResetsAt = k.SoftDay, clock(calendar.Windows.DayEnds), clock(calendar.Windows.MonthEnds)
-	if k.Month == tenant.MonthRolling30 {
-		month.ResetsAt = day.ResetsAt // the oldest day leaves
-	}
+	day.Soft, day.ResetsAt, month.ResetsAt = k.SoftDay, clock(calendar.Windows.DayEnds), monthResets(k, b, calendar, loc)
 	rung := max(minute.Rung, day.Rung, month.Rung)
 	percent := ladder.Percent(b.Day.Used(), k.Ceilings.Day)
 	text := told(k, c.language, rung, percent, len(k.Actions.SavingModels) > 0)
@@ -132,6 +130,19 @@ func budgetOf(c caller, b budgetstore.Budget, calendar admit.Calendar) budgetAns
 			string(admit.LimitOutputTokens): limitOf(k.Limits.OutputTokensPerMinute, b.OutputTokens),
 			string(admit.LimitConcurrency):  limitOf(k.Limits.Concurrency, b.Concurrency),
 		},
+	}
+}
+
+// monthResets is when the month frees by time: its end, or of the last 30 days when the next day leaves that was used, and
+// where the ceiling is used up, the one with which there is room again; "" where nothing of them is used.
+func monthResets(k tenant.Contract, b budgetstore.Budget, calendar admit.Calendar, loc *time.Location) string {
+	switch {
+	case k.Month != tenant.MonthRolling30:
+		return clock(calendar.Windows.MonthEnds)
+	case b.Leaves == 0:
+		return ""
+	default:
+		return clock(admit.LeavesAt(b.Leaves, loc))
 	}
 }
 

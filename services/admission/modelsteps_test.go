@@ -434,7 +434,7 @@ func (s *stroll) compare() {
 	who := budgetstore.Tenant{ID: s.tenant, Epoch: 4711}
 	var b budgetstore.Budget
 	s.d.must(s.d.svc.onTenant(context.Background(), who, func() (err error) {
-		b, err = s.d.svc.counters.Budget(context.Background(), who, admit.CalendarAt(time.UnixMicro(now), time.UTC), false)
+		b, err = s.d.svc.counters.Budget(context.Background(), who, admit.CalendarAt(time.UnixMicro(now), time.UTC), admit.Limits{})
 		return err
 	}))
 	got := fmt.Sprint(b.Minute.Used(), b.Day.Used(), b.Month.Used(), b.Requests, b.InputTokens, b.OutputTokens, b.Concurrency, b.Day.Held, b.Month.Held)
@@ -473,7 +473,7 @@ func (s *stroll) finish() {
 	now := s.g.now(s.clock())
 	day, _ := labels(now)
 	open := s.g.held(func(h *gateHold) bool { return h.day == day })
-	b, err := s.d.svc.counters.Budget(context.Background(), budgetstore.Tenant{ID: s.tenant, Epoch: 4711}, admit.CalendarAt(time.UnixMicro(now), time.UTC), false)
+	b, err := s.d.svc.counters.Budget(context.Background(), budgetstore.Tenant{ID: s.tenant, Epoch: 4711}, admit.CalendarAt(time.UnixMicro(now), time.UTC), admit.Limits{})
 	s.d.must(err)
 	if int64(b.Day.Own) != own[day]+open {
 		s.t.Fatalf("own of the day in Redis %d, in the books %d and %d held", b.Day.Own, own[day], open)

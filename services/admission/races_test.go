@@ -168,7 +168,7 @@ func (r *rivals) reap(replica int) {
 }
 
 func (r *rivals) counters() (budgetstore.Budget, error) {
-	return r.svc.counters.Budget(context.Background(), tenantAt("rivals"), admit.CalendarAt(r.clock.now(), time.UTC), false)
+	return r.svc.counters.Budget(context.Background(), tenantAt("rivals"), admit.CalendarAt(r.clock.now(), time.UTC), admit.Limits{})
 }
 
 // close lets everything end, and holds the books against Redis and against what callers were told.

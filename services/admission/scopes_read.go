@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -41,15 +42,17 @@ func shown(c caller, req budgetRequest) []tenant.Counted {
 }
 
 // scopeLines reads the counters of the sub-scopes that are shown.
-func (s *Service) scopeLines(ctx context.Context, t budgetstore.Tenant, c caller, req budgetRequest, calendar admit.Calendar) ([]scopeLine, error) {
+func (s *Service) scopeLines(ctx context.Context, t budgetstore.Tenant, c caller, req budgetRequest, calendar admit.Calendar, loc *time.Location) ([]scopeLine, error) {
 	list := shown(c, req)
 	lines := make([]scopeLine, len(list))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(scopesAtOnce)
 	for i, scope := range list {
 		g.Go(func() error {
-			b, err := s.counters.ScopeBudget(ctx, t, scope.Scope.Scope, calendar, limitsOf(c.contract).Rolling30)
-			lines[i] = scopeLineOf(c.contract, scope, b, calendar)
+			l := limitsOf(c.contract)
+			l.Month = scopeLimit(c.contract, scope).Month
+			b, err := s.counters.ScopeBudget(ctx, t, scope.Scope.Scope, calendar, l)
+			lines[i] = scopeLineOf(c.contract, scope, b, calendar, loc)
 			return err
 		})
 	}
@@ -57,7 +60,7 @@ func (s *Service) scopeLines(ctx context.Context, t budgetstore.Tenant, c caller
 }
 
 // scopeLineOf has the windows that the sub-scope has a ceiling for.
-func scopeLineOf(k tenant.Contract, scope tenant.Counted, b budgetstore.Budget, calendar admit.Calendar) scopeLine {
+func scopeLineOf(k tenant.Contract, scope tenant.Counted, b budgetstore.Budget, calendar admit.Calendar, loc *time.Location) scopeLine {
 	out := scopeLine{Kind: scope.Kind, ID: scope.ID, Windows: map[string]windowLine{}}
 	limit := scopeLimit(k, scope)
 	for name, w := range map[admit.Limit]struct {
@@ -82,10 +85,7 @@ func scopeLineOf(k tenant.Contract, scope tenant.Counted, b budgetstore.Budget, 
 		case admit.LimitDay:
 			line.Soft, line.ResetsAt = k.SoftDay, clock(calendar.Windows.DayEnds)
 		case admit.LimitMonth:
-			line.ResetsAt = clock(calendar.Windows.MonthEnds)
-			if k.Month == tenant.MonthRolling30 {
-				line.ResetsAt = clock(calendar.Windows.DayEnds) // the oldest day leaves
-			}
+			line.ResetsAt = monthResets(k, b, calendar, loc)
 		}
 		out.Windows[string(name)] = line
 	}

@@ -362,7 +362,7 @@ func (w *world) ownAgrees(r *replica, scope window.Scope) error {
 	if err != nil {
 		return err
 	}
-	b, err := r.svc.counters.ScopeBudget(context.Background(), tenant, scope, admit.CalendarAt(time.Now(), time.UTC), false)
+	b, err := r.svc.counters.ScopeBudget(context.Background(), tenant, scope, admit.CalendarAt(time.Now(), time.UTC), admit.Limits{})
 	if err != nil {
 		return err
 	}

@@ -93,16 +93,22 @@ func TestHeldInTheSharedScope(t *testing.T) {
 	}
 }
 
-// A line has the windows that have a ceiling; one of the last 30 days frees when its oldest day leaves; rung 4 is where it
+// A line has the windows that have a ceiling; one of the last 30 days frees when the day leaves that the store names, and
+// has nothing to free where nothing is used; rung 4 is where it
 // refuses, which for a soft day is its overrun.
 func TestScopeLine(t *testing.T) {
 	calendar := admit.CalendarAt(time.Date(2026, 11, 3, 10, 0, 0, 0, time.UTC), time.UTC)
 	k := scopedCaller(true).contract
 	use := budgetstore.WindowUse{Own: 105, Held: 5}
 	scope := tenant.Counted{Scope: tenant.Scope{Scope: window.Scope{Kind: window.Agent, ID: "a"}, Ceilings: tenant.Ceilings{Day: 100, Month: 105}}}
-	for kind, resets := range map[tenant.MonthKind]string{tenant.MonthCalendar: "2026-12-01T00:00:00Z", tenant.MonthRolling30: "2026-11-04T00:00:00Z"} {
+	for _, c := range []struct {
+		kind   tenant.MonthKind
+		leaves int32
+		resets string
+	}{{tenant.MonthCalendar, 0, "2026-12-01T00:00:00Z"}, {tenant.MonthRolling30, 20261020, "2026-11-20T00:00:00Z"}, {tenant.MonthRolling30, 0, ""}} {
+		kind, resets := c.kind, c.resets
 		k.Month = kind
-		line := scopeLineOf(k, scope, budgetstore.Budget{Day: use, Month: use}, calendar)
+		line := scopeLineOf(k, scope, budgetstore.Budget{Day: use, Month: use, Leaves: c.leaves}, calendar, time.UTC)
 		day, month := line.Windows["day"], line.Windows["month"]
 		if len(line.Windows) != 2 || day.Rung != 0 || !day.Soft || day.RemainingUSD.String() != "-0.000000005" || day.HeldUSD.String() != "0.000000005" ||
 			month.Rung != 4 || month.ResetsAt != resets || day.ResetsAt != "2026-11-04T00:00:00Z" {

@@ -21,7 +21,7 @@ type Budgets struct {
 
 // Tenant implements audit.Budgets.
 func (b Budgets) Tenant(ctx context.Context, tenant string, zone *time.Location) (audit.Counters, error) {
-	u, err := b.Store.Budget(ctx, budgetstore.Tenant{ID: tenant, Epoch: b.Epoch}, admit.CalendarAt(b.Now(), zone), false)
+	u, err := b.Store.Budget(ctx, budgetstore.Tenant{ID: tenant, Epoch: b.Epoch}, admit.CalendarAt(b.Now(), zone), admit.Limits{})
 	if errors.Is(err, budgetstore.ErrLost) || errors.Is(err, budgetstore.ErrEpoch) { // of another epoch: not this instance's
 		return audit.Counters{}, nil
 	}
@@ -43,7 +43,7 @@ func (b Budgets) Scope(ctx context.Context, tenant, kind, id string, zone *time.
 	case "api_key":
 		scope.Kind = "api_key"
 	}
-	u, err := b.Store.ScopeBudget(ctx, budgetstore.Tenant{ID: tenant, Epoch: b.Epoch}, scope.Scope, admit.CalendarAt(b.Now(), zone), false)
+	u, err := b.Store.ScopeBudget(ctx, budgetstore.Tenant{ID: tenant, Epoch: b.Epoch}, scope.Scope, admit.CalendarAt(b.Now(), zone), admit.Limits{})
 	if err != nil || u.At.IsZero() {
 		return audit.Counters{}, err
 	}

@@ -19,13 +19,16 @@ func (r Refusal) ResetsAt(loc *time.Location) time.Time {
 	case r.Limit == LimitDay:
 		return window.DayBounds(r.Window, loc).End
 	case r.Limit == LimitMonth && r.Window > 999_999: // a day, which is one of the last 30 until the 31st after it begins
-		return window.DayBounds(r.Window+30, loc).End
+		return LeavesAt(r.Window, loc)
 	case r.Limit == LimitMonth:
 		return window.MonthBounds(r.Window, loc).End
 	default:
 		return r.FreesAt
 	}
 }
+
+// LeavesAt is when a day, by its label, leaves the last 30.
+func LeavesAt(day int32, loc *time.Location) time.Time { return window.DayBounds(day+30, loc).End }
 
 // Title is the one-line summary of a problem with this code.
 func (c Code) Title() string {
