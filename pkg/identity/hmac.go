@@ -22,8 +22,23 @@ const (
 // Secret is the HMAC key which admission, breaker and attributor share by file. It prints as stars.
 type Secret struct {
 	key []byte
-	// macs are hashes that have taken in the key: doing that anew for each signature costs as much as a short message.
+	// macs are of *mac, which have taken in the key: doing that anew for each signature costs as much as a short message.
 	macs *sync.Pool
+}
+
+// mac is a hash with the memory that a signature needs besides.
+type mac struct {
+	hash hash.Hash
+	sum  [sha256.Size]byte
+	// message and text keep their size from one use to the next: a receipt's, which is bounded.
+	message, text []byte
+}
+
+// of is the HMAC of a message, until the next one.
+func (m *mac) of(message []byte) []byte {
+	m.hash.Reset()
+	m.hash.Write(message)
+	return m.hash.Sum(m.sum[:0])
 }
 
 // NewSecret takes a key of at least 32 bytes.
@@ -32,7 +47,7 @@ func NewSecret(key []byte) (Secret, error) {
 		return Secret{}, fmt.Errorf("identity: an HMAC secret has at least %d bytes, this one %d", minSecretBytes, len(key))
 	}
 	key = bytes.Clone(key)
-	return Secret{key: key, macs: &sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}, nil
+	return Secret{key: key, macs: &sync.Pool{New: func() any { return &mac{hash: hmac.New(sha256.New, key)} }}}, nil
 }
 
 // LoadSecret reads a secret file; white space around it is not part of the key.
@@ -57,13 +72,10 @@ func (s Secret) GoString() string { return "identity.Secret(*****)" }
 // IsZero reports whether there is no key; such a secret signs and verifies nothing.
 func (s Secret) IsZero() bool { return len(s.key) == 0 }
 
-func (s Secret) mac(prefix string, body []byte) []byte {
-	m := s.macs.Get().(hash.Hash)
+func (s Secret) mac(body []byte) [sha256.Size]byte {
+	m := s.macs.Get().(*mac)
 	defer s.macs.Put(m)
-	m.Reset()
-	m.Write([]byte(prefix))
-	m.Write(body)
-	return m.Sum(nil)
+	return [sha256.Size]byte(m.of(body))
 }
 
 // Sign returns the value of the weir-signature header for a record value: "v1=" and the HMAC-SHA256 in hex.
@@ -72,7 +84,8 @@ func Sign(s Secret, body []byte) string {
 	if s.IsZero() {
 		return ""
 	}
-	return signaturePrefix + hex.EncodeToString(s.mac("", body))
+	sum := s.mac(body)
+	return signaturePrefix + hex.EncodeToString(sum[:])
 }
 
 // Verify reports whether signature is Sign(s, body). It takes the same time wherever the two differ.

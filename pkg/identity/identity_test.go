@@ -6,7 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
-	"encoding/json"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -140,8 +140,8 @@ func TestHMAC(t *testing.T) {
 
 func sampleReceipt() Receipt {
 	return Receipt{Tenant: "acme", ReservationID: "r1", ReservedAt: epoch.UnixNano(), ExpiresAt: epoch.Add(time.Minute).UnixNano(),
-		Fingerprint: "f", Epoch: 7, Day: 20261130, Month: 202611, HeldNanos: 12, InputTokens: 10,
-		Call: json.RawMessage(`{"provider":"openai","model":"gpt-4o"}`)}
+		Fingerprint: [16]byte{1, 2, 255}, Epoch: 7, Day: 20261130, Month: 202611, HeldNanos: 12, InputTokens: 10,
+		Call: []byte("\x01openai")}
 }
 
 func TestReceiptAttacks(t *testing.T) {
@@ -198,15 +198,37 @@ func FuzzVerifyReceipt(f *testing.F) {
 	})
 }
 
+// Goal: whatever a payload is, it is read as what was written, or refused.
 func FuzzDecodeReceipt(f *testing.F) {
+	f.Add(sampleReceipt().append(nil))
+	f.Add(Receipt{Tenant: "a", ReservationID: "b", ReservedAt: 1, ExpiresAt: -1, Epoch: 1 << 62, Day: -5}.append(nil))
 	f.Add([]byte(`{"t":"a","r":"b","at":1}`))
 	f.Add([]byte(`{"t":"a","r":"b","at":1}{}`))
 	f.Add([]byte(`null`))
+	f.Add([]byte{receiptVersion, 200})
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		if r, err := decodeReceipt(payload); err == nil && (r.Tenant == "" || r.ReservationID == "" || r.ReservedAt <= 0) {
-			t.Fatalf("%+v", r)
+		r, err := decodeReceipt(payload)
+		if err != nil {
+			return
+		}
+		if again, err := decodeReceipt(r.append(nil)); err != nil || r.Tenant == "" || r.ReservationID == "" || r.ReservedAt <= 0 || fmt.Sprint(again) != fmt.Sprint(r) {
+			t.Fatalf("%+v\n%+v, %v", r, again, err)
 		}
 	})
+}
+
+// Goal: a receipt that was signed when its payload was JSON still proves its reservation.
+func TestReceiptInJSON(t *testing.T) {
+	s, want := secretOf(t, 'k'), sampleReceipt()
+	payload := fmt.Appendf(nil, `{"t":"acme","r":"r1","at":%d,"exp":%d,"f":"0102ff00000000000000000000000000","e":7,"d":20261130,"m":202611,"n":12,"it":10,"c":{"provider":"openai"}}`,
+		want.ReservedAt, want.ExpiresAt)
+	sum := s.mac(append([]byte(receiptPrefix), payload...))
+	enc := base64.RawURLEncoding
+	got, err := VerifyReceipt(s, enc.EncodeToString(payload)+"."+enc.EncodeToString(sum[:]))
+	want.Call = []byte(`{"provider":"openai"}`)
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%+v, %v", got, err)
+	}
 }
 
 func tokenKey(t testing.TB) TokenKey {

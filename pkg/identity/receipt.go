@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"crypto/hmac"
 	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/weir-project/weir/pkg/jsonwrite"
 )
 
 // receiptPrefix separates receipts from record values, which the same secret signs.
@@ -17,27 +17,30 @@ const receiptPrefix = "weir receipt v1\x00"
 
 const maxReceipt = 8 << 10
 
+// receiptVersion is the first byte of a payload; that of the JSON before it is '{'.
+const receiptVersion = 1
+
 // Receipt is what a reservation was, signed: with it settle, release and extend work even when Redis has forgotten the
 // hold (design.md 4.3). Money is nano-dollars, times are Unix nanoseconds, tokens are counts.
 type Receipt struct {
-	Tenant        string `json:"t"`
-	ReservationID string `json:"r"`
+	Tenant        string
+	ReservationID string
 	// ReservedAt is Redis' clock at the reservation; with the id it names one hold for ever.
-	ReservedAt int64 `json:"at"`
+	ReservedAt int64
 	// ExpiresAt is the end of the first lease.
-	ExpiresAt int64 `json:"exp"`
+	ExpiresAt int64
 	// Fingerprint is the hash of the reservation's content: same id, other content is a conflict.
-	Fingerprint string `json:"f"`
-	Epoch       int64  `json:"e"`
+	Fingerprint [16]byte
+	Epoch       int64
 	// Day (YYYYMMDD) and Month (YYYYMM) are the windows it was charged to, in the tenant's calendar.
-	Day   int32 `json:"d"`
-	Month int32 `json:"m"`
+	Day   int32
+	Month int32
 
-	HeldNanos    int64 `json:"n"`
-	InputTokens  int64 `json:"it,omitempty"`
-	OutputTokens int64 `json:"ot,omitempty"`
+	HeldNanos    int64
+	InputTokens  int64
+	OutputTokens int64
 	// Call is what was asked, as admission keeps it with the hold: provider, model, estimate, price version, lineage.
-	Call json.RawMessage `json:"c,omitempty"`
+	Call []byte
 }
 
 // SignReceipt returns base64url(payload).base64url(HMAC). The same receipt gives the same text. With a zero secret the
@@ -46,31 +49,27 @@ func SignReceipt(s Secret, r Receipt) (string, error) {
 	if s.IsZero() {
 		return "", fmt.Errorf("identity: no secret to sign receipts with")
 	}
-	payload := r.appendJSON(make([]byte, 0, 256+len(r.Call)))
+	m := s.macs.Get().(*mac)
+	defer s.macs.Put(m)
+	m.message = r.append(append(m.message[:0], receiptPrefix...))
 	enc := base64.RawURLEncoding
-	var usual [1536]byte // on the stack: only the text itself is kept
-	text := append(enc.AppendEncode(usual[:0], payload), '.')
-	return string(enc.AppendEncode(text, s.mac(receiptPrefix, payload))), nil
+	m.text = append(enc.AppendEncode(m.text[:0], m.message[len(receiptPrefix):]), '.')
+	m.text = enc.AppendEncode(m.text, m.of(m.message))
+	return string(m.text), nil
 }
 
-// appendJSON is what encoding/json makes of r, which every reservation signs. Call must be compact JSON.
-func (r Receipt) appendJSON(b []byte) []byte {
-	o := jsonwrite.New(b)
-	o.String("t", r.Tenant)
-	o.String("r", r.ReservationID)
-	o.Int("at", r.ReservedAt)
-	o.Int("exp", r.ExpiresAt)
-	o.String("f", r.Fingerprint)
-	o.Int("e", r.Epoch)
-	o.Int("d", int64(r.Day))
-	o.Int("m", int64(r.Month))
-	o.Int("n", r.HeldNanos)
-	o.OptionalInt("it", r.InputTokens)
-	o.OptionalInt("ot", r.OutputTokens)
-	if len(r.Call) > 0 {
-		o.Raw("c", r.Call)
+// append is the payload, which every reservation signs and carries to its caller: a version, tenant and id with their
+// lengths, the fingerprint, numbers as varints, and the call to the end.
+func (r Receipt) append(b []byte) []byte {
+	b = append(b, receiptVersion)
+	for _, s := range [...]string{r.Tenant, r.ReservationID} {
+		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
 	}
-	return o.End()
+	b = append(b, r.Fingerprint[:]...)
+	for _, n := range [...]int64{r.ReservedAt, r.ExpiresAt, r.Epoch, int64(r.Day), int64(r.Month), r.HeldNanos, r.InputTokens, r.OutputTokens} {
+		b = binary.AppendVarint(b, n)
+	}
+	return append(b, r.Call...)
 }
 
 // VerifyReceipt checks and decodes a receipt. Every failure is ErrUnauthenticated: a receipt is a proof or nothing.
@@ -80,28 +79,93 @@ func VerifyReceipt(s Secret, text string) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("%w: not a receipt", ErrUnauthenticated)
 	}
 	enc := base64.RawURLEncoding.Strict()
-	payload, err := enc.DecodeString(head)
+	message := append(make([]byte, 0, len(receiptPrefix)+len(head)), receiptPrefix...)
+	message, err := enc.AppendDecode(message, []byte(head))
 	if err != nil {
 		return Receipt{}, fmt.Errorf("%w: not a receipt", ErrUnauthenticated)
 	}
 	sum, err := enc.DecodeString(tail)
-	if err != nil || !hmac.Equal(sum, s.mac(receiptPrefix, payload)) {
+	want := s.mac(message)
+	if err != nil || !hmac.Equal(sum, want[:]) {
 		return Receipt{}, fmt.Errorf("%w: the receipt's signature does not match", ErrUnauthenticated)
 	}
-	return decodeReceipt(payload)
+	return decodeReceipt(message[len(receiptPrefix):])
 }
 
+// decodeReceipt reads a payload of a version that is known here.
 func decodeReceipt(payload []byte) (Receipt, error) {
-	dec := json.NewDecoder(bytes.NewReader(payload))
 	var r Receipt
-	if err := dec.Decode(&r); err != nil {
-		return Receipt{}, fmt.Errorf("%w: receipt payload", ErrUnauthenticated)
+	var ok bool
+	switch {
+	case len(payload) == 0:
+	case payload[0] == '{':
+		r, ok = decodeJSONReceipt(payload)
+	case payload[0] == receiptVersion:
+		r, ok = decodeBinaryReceipt(payload[1:])
 	}
-	if _, err := dec.Token(); err != io.EOF {
+	if !ok {
 		return Receipt{}, fmt.Errorf("%w: receipt payload", ErrUnauthenticated)
 	}
 	if r.Tenant == "" || r.ReservationID == "" || r.ReservedAt <= 0 {
 		return Receipt{}, fmt.Errorf("%w: the receipt names no reservation", ErrUnauthenticated)
 	}
 	return r, nil
+}
+
+// decodeBinaryReceipt is the inverse of append, after the version.
+func decodeBinaryReceipt(rest []byte) (r Receipt, ok bool) {
+	ok = true
+	take := func(n uint64) []byte {
+		if ok = ok && n <= uint64(len(rest)); !ok {
+			return nil
+		}
+		taken := rest[:n]
+		rest = rest[n:]
+		return taken
+	}
+	for _, s := range [...]*string{&r.Tenant, &r.ReservationID} {
+		n, size := binary.Uvarint(rest)
+		take(uint64(max(size, 0)))
+		*s = string(take(n))
+	}
+	copy(r.Fingerprint[:], take(uint64(len(r.Fingerprint))))
+	var day, month int64
+	for _, to := range [...]*int64{&r.ReservedAt, &r.ExpiresAt, &r.Epoch, &day, &month, &r.HeldNanos, &r.InputTokens, &r.OutputTokens} {
+		n, size := binary.Varint(rest)
+		ok = ok && size > 0
+		take(uint64(max(size, 0)))
+		*to = n
+	}
+	r.Day, r.Month, r.Call = int32(day), int32(month), rest
+	return r, ok
+}
+
+// decodeJSONReceipt reads what was signed before the first version of the payload: a reservation may be older than the
+// program that ends it.
+func decodeJSONReceipt(payload []byte) (Receipt, bool) {
+	var old struct {
+		Tenant        string          `json:"t"`
+		ReservationID string          `json:"r"`
+		ReservedAt    int64           `json:"at"`
+		ExpiresAt     int64           `json:"exp"`
+		Fingerprint   string          `json:"f"`
+		Epoch         int64           `json:"e"`
+		Day           int32           `json:"d"`
+		Month         int32           `json:"m"`
+		HeldNanos     int64           `json:"n"`
+		InputTokens   int64           `json:"it"`
+		OutputTokens  int64           `json:"ot"`
+		Call          json.RawMessage `json:"c"`
+	}
+	dec := json.NewDecoder(bytes.NewReader(payload))
+	if err := dec.Decode(&old); err != nil {
+		return Receipt{}, false
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return Receipt{}, false
+	}
+	r := Receipt{Tenant: old.Tenant, ReservationID: old.ReservationID, ReservedAt: old.ReservedAt, ExpiresAt: old.ExpiresAt, Epoch: old.Epoch,
+		Day: old.Day, Month: old.Month, HeldNanos: old.HeldNanos, InputTokens: old.InputTokens, OutputTokens: old.OutputTokens, Call: old.Call}
+	n, err := hex.Decode(r.Fingerprint[:], []byte(old.Fingerprint[:min(len(old.Fingerprint), 2*len(r.Fingerprint))]))
+	return r, err == nil && n == len(r.Fingerprint)
 }

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +24,7 @@ const maxEstimateMeters = 16
 const minimumHold money.Nano = 1000
 
 // call is what was asked at the reservation: kept with the hold, in the receipt and in the row of its end, because what
-// ends the reservation is priced and attributed by it.
+// ends the reservation is priced and attributed by it. How it is kept is in kept.go; the tags are of its first form.
 type call struct {
 	Provider     string                   `json:"provider"`
 	Model        string                   `json:"model"`
@@ -50,18 +49,6 @@ type call struct {
 	// Plan (see planOf) and Language, "" where the request named none, are what the answer's texts are made by.
 	Plan     int64           `json:"plan,omitempty"`
 	Language ladder.Language `json:"lang,omitempty"`
-}
-
-func decodeCall(b []byte) (call, error) {
-	var c call
-	if decodeQuickly(string(b), &c) {
-		return c, nil
-	}
-	c = call{}
-	if err := json.Unmarshal(b, &c); err != nil {
-		return call{}, fmt.Errorf("admission: what a hold keeps does not decode: %w", err)
-	}
-	return c, nil
 }
 
 // limitsOf is the part of a contract that the budget store checks.
@@ -240,7 +227,7 @@ type hold struct {
 func (h hold) receipt() identity.Receipt {
 	a := h.Answer
 	return identity.Receipt{Tenant: h.Tenant, ReservationID: h.ID, ReservedAt: a.ReservedAt.UnixNano(), ExpiresAt: a.LeaseUntil.UnixNano(),
-		Fingerprint: hex.EncodeToString(h.Fingerprint[:]), Epoch: h.Epoch, Day: a.Day, Month: a.Month, HeldNanos: int64(a.Reserved.Nanos),
+		Fingerprint: h.Fingerprint, Epoch: h.Epoch, Day: a.Day, Month: a.Month, HeldNanos: int64(a.Reserved.Nanos),
 		InputTokens: a.Reserved.InputTokens, OutputTokens: a.Reserved.OutputTokens, Call: h.rawCall}
 }
 

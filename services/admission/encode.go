@@ -1,9 +1,6 @@
 package admission
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/jsonwrite"
 )
@@ -13,55 +10,6 @@ import (
 
 // appender is a body that appends itself.
 type appender interface{ appendJSON(b []byte) []byte }
-
-func (c call) encode() []byte { return c.appendJSON(make([]byte, 0, 512)) }
-
-func (c call) appendJSON(b []byte) []byte {
-	o := jsonwrite.New(b)
-	o.String("provider", c.Provider)
-	o.String("model", c.Model)
-	o.String("price_version", c.PriceVersion)
-	o.Quoted("estimate_usd", c.EstimateUSD)
-	meterMember(&o, c.Meters)
-	o.OptionalString("effect", c.Effect)
-	o.OptionalString("root", c.Root)
-	o.OptionalString("parent_agent", c.ParentAgent)
-	o.OptionalString("agent", c.Agent)
-	o.OptionalString("cost_center", c.CostCenter)
-	o.OptionalInt("depth", int64(c.Depth))
-	o.OptionalString("api_key", c.APIKey)
-	o.OptionalString("scopes", c.Scopes)
-	if c.Dearest {
-		o.Bool("dearest", true)
-	}
-	if s := c.Saving; s != nil {
-		o.Object("saving", func(o *jsonwrite.Object) {
-			o.String("model", s.Model)
-			o.String("price_version", s.PriceVersion)
-			o.Quoted("estimate_usd", s.EstimateUSD)
-			if len(s.Meters) > 0 {
-				meterMember(o, s.Meters)
-			}
-		})
-	}
-	o.OptionalString("asked", c.Asked)
-	o.OptionalInt("plan", c.Plan)
-	o.OptionalString("lang", string(c.Language))
-	return o.End()
-}
-
-// meterMember is the quantities, sorted by name.
-func meterMember(o *jsonwrite.Object, meters map[string]money.Decimal) {
-	if meters == nil {
-		o.Null("meters")
-		return
-	}
-	o.Object("meters", func(o *jsonwrite.Object) {
-		for _, name := range slices.Sorted(maps.Keys(meters)) {
-			o.Number(name, meters[name])
-		}
-	})
-}
 
 func (a reserveAnswer) appendJSON(b []byte) []byte {
 	o := jsonwrite.New(b)

@@ -4,9 +4,6 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
-
-	"github.com/weir-project/weir/pkg/domain/ladder"
-	"github.com/weir-project/weir/pkg/domain/money"
 )
 
 // Requests as nearly all clients send them are read in one pass: an object whose members are known, each once, and
@@ -76,61 +73,6 @@ func (r *settleRequest) quickly(name string, s *scanner) bool {
 		return s.string(&r.ResponseID)
 	case "receipt":
 		return s.string(&r.Receipt)
-	default:
-		return false
-	}
-}
-
-// quickly reads what a hold keeps, which is ours, but may be from another version.
-func (c *call) quickly(name string, s *scanner) bool {
-	switch name {
-	case "provider":
-		return s.string(&c.Provider)
-	case "model":
-		return s.string(&c.Model)
-	case "price_version":
-		return s.string(&c.PriceVersion)
-	case "estimate_usd":
-		var text string
-		var err error
-		ok := s.string(&text)
-		c.EstimateUSD, err = money.ParseUSD(text)
-		return ok && err == nil
-	case "meters":
-		c.Meters = make(map[string]money.Decimal, 4)
-		return s.object(func(name string) bool {
-			_, n, ok := s.digits()
-			c.Meters[name] = money.NewDecimal(n)
-			return ok
-		})
-	case "effect":
-		return s.string(&c.Effect)
-	case "root":
-		return s.string(&c.Root)
-	case "parent_agent":
-		return s.string(&c.ParentAgent)
-	case "agent":
-		return s.string(&c.Agent)
-	case "cost_center":
-		return s.string(&c.CostCenter)
-	case "depth":
-		var n int64
-		ok := s.int(&n)
-		c.Depth = int(n)
-		return ok
-	case "api_key":
-		return s.string(&c.APIKey)
-	case "scopes":
-		return s.string(&c.Scopes)
-	case "asked":
-		return s.string(&c.Asked)
-	case "plan":
-		return s.int(&c.Plan)
-	case "lang":
-		var text string
-		ok := s.string(&text)
-		c.Language = ladder.Language(text)
-		return ok
 	default:
 		return false
 	}

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"net/http"
 
@@ -29,16 +28,11 @@ func (s *Service) keepHold(ctx context.Context, c caller, epoch pgstore.RedisEpo
 	held := admit.Estimate{Nanos: max(subj.held.Nanos, grown.AtLeast.Nanos), InputTokens: max(subj.held.InputTokens, grown.AtLeast.InputTokens),
 		OutputTokens: max(subj.held.OutputTokens, grown.AtLeast.OutputTokens)}
 	request := budgetstore.PendRequest{
-		Ref: subj.refIn(epoch.Epoch), Day: receipt.Day, Month: receipt.Month, Held: held, Lease: grown.Lease,
+		Ref: subj.refIn(epoch.Epoch), Day: receipt.Day, Month: receipt.Month, Held: held, Lease: grown.Lease, Fingerprint: receipt.Fingerprint,
 		Execution: admit.Execution{Root: subj.call.Root, Depth: int64(subj.call.Depth)}, Limits: grown.Limits, Context: subj.rawCall,
 		Scopes: subj.call.scopesHeld(),
 		Most:   pendingPerCall * grown.Limits.Concurrency,
 	}
-	print, err := hex.DecodeString(receipt.Fingerprint)
-	if err != nil || len(print) != len(request.Fingerprint) {
-		return answer{}, invalid("receipt", "The receipt does not say what was reserved.")
-	}
-	copy(request.Fingerprint[:], print)
 	pend, cancel := s.bounded(ctx)
 	defer cancel()
 	reply, err := s.counters.Pend(pend, request)

@@ -43,7 +43,12 @@ func ParseDecimal(s string) (Decimal, error) {
 }
 
 // Add returns a + b.
-func (a Decimal) Add(b Decimal) Decimal { return Decimal{a.d.Add(b.d)} }
+func (a Decimal) Add(b Decimal) Decimal {
+	if sum, ok := addSmall(a.d, b.d); ok {
+		return Decimal{sum}
+	}
+	return Decimal{a.d.Add(b.d)}
+}
 
 // Sub returns a - b.
 func (a Decimal) Sub(b Decimal) Decimal { return Decimal{a.d.Sub(b.d)} }
@@ -69,6 +74,11 @@ func (a Decimal) IsZero() bool { return a.d.IsZero() }
 
 // Int64 returns a as an integer, and whether it is one that fits.
 func (a Decimal) Int64() (int64, bool) {
+	if a.d.Exponent() == 0 {
+		if n, ok := small(a.d); ok {
+			return n, true
+		}
+	}
 	if !a.d.IsInteger() {
 		return 0, false
 	}

@@ -11,6 +11,38 @@ import (
 // result is normalised: no trailing zeros in the fraction, exponent never
 // positive.
 func parse(s string) (decimal.Decimal, error) {
+	if d, ok := parseSmall(s); ok {
+		return d, nil
+	}
+	return parseAny(s)
+}
+
+// parseSmall is parseAny for digits, with a point or without, that an int64 holds.
+func parseSmall(s string) (decimal.Decimal, bool) {
+	if len(s) == 0 || len(s) > smallDigits {
+		return decimal.Decimal{}, false
+	}
+	n, exp := int64(0), 0
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= '0' && c <= '9':
+			n = 10*n + int64(c-'0')
+		case c == '.' && i > 0 && i < len(s)-1 && exp == 0:
+			exp = i + 1 - len(s) // so a second point is none
+		default:
+			return decimal.Decimal{}, false
+		}
+	}
+	if n == 0 {
+		return decimal.Decimal{}, true
+	}
+	for ; exp < 0 && n%10 == 0; exp++ {
+		n /= 10
+	}
+	return decimal.New(n, int32(exp)), true
+}
+
+func parseAny(s string) (decimal.Decimal, error) {
 	exp, err := scan(s)
 	if err != nil {
 		return decimal.Decimal{}, err

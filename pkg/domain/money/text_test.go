@@ -33,6 +33,12 @@ func TestShortWayIsTheLongWay(t *testing.T) {
 		if got, want := (USD{d}).Add(USD{other}), d.Add(other); !got.d.Equal(want) || got.d.Exponent() != want.Exponent() {
 			t.Errorf("%v + %v is %v, not %v", d, other, got.d, want)
 		}
+		if got, want := (Decimal{d}).Add(Decimal{other}), d.Add(other); !got.d.Equal(want) || got.d.Exponent() != want.Exponent() {
+			t.Errorf("%v + %v is %v, not %v", d, other, got.d, want)
+		}
+		if n, whole := (Decimal{d}).Int64(); whole != (d.IsInteger() && d.BigInt().IsInt64()) || whole && n != d.BigInt().Int64() {
+			t.Errorf("%v is the integer %d: %v", d, n, whole)
+		}
 		if n, ok := ceilSmall(USD{d}); ok && !decimal.New(int64(n), -nanoScale).Equal(d.RoundUp(nanoScale)) {
 			t.Errorf("%v is %d nano-dollars", d, n)
 		}
@@ -48,6 +54,23 @@ func TestReadable(t *testing.T) {
 		}
 		if _, err := ParseDecimal(d.String()); (err == nil) != (Decimal{d}).Readable() {
 			t.Errorf("%v: %v", d, err)
+		}
+	})
+}
+
+// Goal: so it is with reading: the same number in the same form, or no number either way.
+func FuzzParseSmall(f *testing.F) {
+	for _, s := range []string{"0", "00", "0.0", "900", "00.5", "0.00525", "1.50", ".5", "5.", "1.2.3", "-1", "1e3", "123456789012345678", "1234567890.1234567"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, ok := parseSmall(s)
+		if !ok {
+			return
+		}
+		want, err := parseAny(s)
+		if err != nil || !got.Equal(want) || got.Exponent() != want.Exponent() {
+			t.Errorf("%q is %v e %d, not %v e %d, %v", s, got, got.Exponent(), want, want.Exponent(), err)
 		}
 	})
 }
@@ -88,6 +111,15 @@ func BenchmarkCeilNano(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := CeilNano(a); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ParseUSD("0.00525"); err != nil {
 			b.Fatal(err)
 		}
 	}
