@@ -9,6 +9,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+
+	"github.com/weir-project/weir/pkg/domain/money"
 )
 
 // Object is one JSON object on its way. The zero value is not usable: begin with New.
@@ -95,30 +97,25 @@ func (o *Object) Raw(name string, value []byte) {
 	o.buf = append(o.buf, value...)
 }
 
-// appender is a number that can append its text: money.USD, money.Decimal.
-type appender interface {
-	AppendText(b []byte) ([]byte, error)
-}
-
-// Quoted is a member whose value is a text that needs no escape, in quotes. Its numbers cannot fail to append.
-func (o *Object) Quoted(name string, value appender) {
+// Quoted is a member that is an amount, which is written as a string.
+func (o *Object) Quoted(name string, amount money.USD) {
 	o.name(name)
-	o.buf, _ = value.AppendText(append(o.buf, '"'))
+	o.buf, _ = amount.AppendText(append(o.buf, '"')) // cannot fail
 	o.buf = append(o.buf, '"')
 }
 
-// Number is Quoted without the quotes.
-func (o *Object) Number(name string, value appender) {
+// Number is a member that is a quantity, which is written as a number.
+func (o *Object) Number(name string, quantity money.Decimal) {
 	o.name(name)
-	o.buf, _ = value.AppendText(o.buf)
+	o.buf, _ = quantity.AppendText(o.buf) // cannot fail
 }
 
 // Entry is Number with a name that is not the caller's own: it is escaped as OptionalText does.
-func (o *Object) Entry(name string, value appender) {
+func (o *Object) Entry(name string, quantity money.Decimal) {
 	if o.buf[len(o.buf)-1] != '{' {
 		o.buf = append(o.buf, ',')
 	}
-	o.buf, _ = value.AppendText(append(AppendText(o.buf, name), ':'))
+	o.buf, _ = quantity.AppendText(append(AppendText(o.buf, name), ':')) // cannot fail
 }
 
 // Texts is Strings as OptionalText writes them.

@@ -73,6 +73,9 @@ func PeekID(value []byte, header Header) string {
 // Clean makes a text that Decode takes of any other: control characters become blanks, and it is cut to limit bytes
 // between characters. For what only informs, so that it must not stop what is booked.
 func Clean(s string, limit int) string {
+	if s == "" {
+		return ""
+	}
 	s = strings.Map(func(r rune) rune {
 		if control(r) {
 			return ' '

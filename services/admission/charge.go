@@ -60,7 +60,14 @@ func (s *Service) grown(subj subject) subject {
 
 // outputOf is the tokens of output among meters.
 func outputOf(list map[string]money.Decimal) int64 {
-	return usage.FromMeters(metersOf(list)).OutputTokens()
+	var total int64
+	for name, q := range list {
+		if usage.Meter(name).IsOutput() {
+			n, _ := q.Int64()
+			total += n
+		}
+	}
+	return total
 }
 
 // metersOf are the quantities of a call by meter.
@@ -234,7 +241,7 @@ func (c *charge) passOn(req settleRequest, u usage.Usage, provider string) {
 func (c charge) price(req settleRequest, s subject, u usage.Usage, book *pricing.Book, contract tenant.Contract) (charge, *Problem) {
 	c.model = cmp.Or(req.Model, s.call.Model)
 	costing, err := costAt(book, s, c.model, u)
-	if req.Model == "" && err == nil && checkName("model", u.Model) == nil { // the response names the model that answered
+	if req.Model == "" && u.Model != "" && err == nil && checkName("model", u.Model) == nil { // the response names the model that answered
 		if told, cannot := costAt(book, s, u.Model, u); cannot == nil && told.Total.Cmp(costing.Total) > 0 {
 			c.model, costing = u.Model, told
 		}
@@ -255,8 +262,8 @@ func (c charge) price(req settleRequest, s subject, u usage.Usage, book *pricing
 	if dearer(book, s, c.model, u, costing.Total) {
 		c.flags = append(c.flags, usageevent.FlagDearerModel)
 	}
-	if over := amount.Sub(s.held.Nanos.USD()); over.Sign() > 0 {
-		c.overage = over
+	if c.own.Nanos > s.held.Nanos { // the hold is whole nano-dollars, so it is above it just when its ceiling is
+		c.overage = amount.Sub(s.held.Nanos.USD())
 	}
 	return c, nil
 }
@@ -281,6 +288,9 @@ func costAt(book *pricing.Book, s subject, model string, u usage.Usage) (pricing
 
 // billed is a costing with the markup on each of its lines, as the ledger adds them up.
 func billed(c pricing.Costing, markup money.Percent) *money.USD {
+	if markup.IsZero() {
+		return &c.Total
+	}
 	var sum money.USD
 	for _, l := range c.Lines {
 		sum = sum.Add(money.ApplyMarkup(l.CostUSD, markup))

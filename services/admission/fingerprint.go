@@ -18,26 +18,26 @@ func (c charge) fingerprint(req settleRequest, s subject) []byte {
 	b := make([]byte, 0, 1024)
 	for _, text := range [...]string{cmp.Or(req.Model, s.call.Model), req.API, req.ServiceTier, c.cacheHit, c.status,
 		usageevent.Clean(req.ErrorCode, usageevent.MaxText), req.ResponseID, req.Traceparent, req.Tracestate} {
-		b = appendLong(b, text)
+		b = appendSized(b, text)
 	}
 	if given(req.Usage) {
 		b = usageevent.AppendCanonical(append(b, 'u'), req.Usage)
 	} else {
-		b = appendMeters(append(b, 'm'), c.meters)
+		b = appendQuantities(append(b, 'm'), c.meters)
 	}
 	sum := sha256.Sum256(b)
 	return sum[:]
 }
 
-// appendLong appends a text behind its length, so that no two lists of texts are the same bytes.
-func appendLong(b []byte, text string) []byte {
+// appendSized appends a text behind its length, so that no two lists of texts are the same bytes.
+func appendSized(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// appendMeters appends quantities, sorted by name.
-func appendMeters(b []byte, m map[string]money.Decimal) []byte {
+// appendQuantities appends quantities, sorted by name.
+func appendQuantities(b []byte, m map[string]money.Decimal) []byte {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		b = appendLong(appendLong(b, name), m[name].String())
+		b = appendSized(appendSized(b, name), m[name].String())
 	}
 	return b
 }

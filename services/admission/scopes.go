@@ -80,6 +80,9 @@ func hardOrNone(ceiling money.Nano) admit.Ceiling {
 
 // counted are the sub-scopes that the call was admitted in: their names by kind; nil for none.
 func (c call) counted() map[string]string {
+	if c.Scopes == "" {
+		return nil
+	}
 	var out map[string]string
 	names := c.values()
 	for kind, name := range map[window.ScopeKind]string{window.Agent: names.Agent, window.APIKey: names.APIKey, window.CostCenter: names.CostCenter} {

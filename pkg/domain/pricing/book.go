@@ -73,13 +73,14 @@ func (b *Book) At(provider, model string, at time.Time) (Version, []string, erro
 }
 
 func (b *Book) exact(provider, model string, at time.Time) (Version, bool) {
-	for _, p := range bookNames(provider) {
-		for _, key := range [...]string{model, keyPrefix(p) + model} {
-			if h, ok := b.byProvider[p][key]; ok {
-				if v, ok := h.At(at); ok {
-					return v, true
-				}
-			}
+	var room [maxNames]string
+	for _, p := range bookNames(room[:0], provider) {
+		models := b.byProvider[p]
+		if v, ok := models[model].At(at); ok {
+			return v, true
+		}
+		if v, ok := models[keyPrefix(p)+model].At(at); ok {
+			return v, true
 		}
 	}
 	return Version{}, false

@@ -1,6 +1,7 @@
 package pricing
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -41,24 +42,29 @@ func Cost(v Version, u usage.Usage, o Options) (Costing, error) {
 	if u.Missing() {
 		return Costing{}, ErrNoUsage
 	}
-	context := u.InputTokens()
+	var context int64
 	if u.ContextTokens != nil {
 		context = *u.ContextTokens
+	} else {
+		context = u.InputTokens()
 	}
 	tier := serviceTier(u, o)
-	factor, factors, flags := v.factor(first(u.InferenceGeo, o.Geo), first(u.Speed, o.Speed))
+	times, flags := v.multipliers(first(u.InferenceGeo, o.Geo), first(u.Speed, o.Speed))
 	c := Costing{PriceVersion: v.ID, Flags: flags, Lines: make([]Line, 0, len(u.Meters))}
 	var unpriced []usage.Meter
-	for _, m := range u.Meters.Sorted() {
-		for _, b := range v.bands(m, u.Meters[m], context) {
+	var room [8]usage.Meter // enough for nearly every call, without the heap
+	meters := slices.AppendSeq(room[:0], maps.Keys(u.Meters))
+	slices.Sort(meters)
+	for _, m := range meters {
+		var one [1]band
+		for _, b := range v.bands(one[:0], m, u.Meters[m], context) {
 			p, ok := v.pick(m, tier, b.context)
 			if !ok {
 				unpriced = append(unpriced, m)
 				break
 			}
-			if m.Unit() == usage.Tokens && len(factors) > 0 {
-				p.rate = p.rate.Mul(factor)
-				p.basis = append(p.basis, factors...)
+			if times.names != "" && m.Unit() == usage.Tokens {
+				p.rate, p.basis = p.rate.Mul(times.product), listed(p.basis, times.names)
 			}
 			c.add(m, b.quantity, p)
 		}
@@ -71,7 +77,7 @@ func Cost(v Version, u usage.Usage, o Options) (Costing, error) {
 }
 
 func (c *Costing) add(m usage.Meter, quantity money.Decimal, p picked) {
-	line := Line{Meter: m, Quantity: quantity, Rate: p.rate, CostUSD: money.Price(quantity, p.rate), Basis: strings.Join(p.basis, ",")}
+	line := Line{Meter: m, Quantity: quantity, Rate: p.rate, CostUSD: money.Price(quantity, p.rate), Basis: p.basis}
 	c.Lines = append(c.Lines, line)
 	c.Total = c.Total.Add(line.CostUSD)
 	if p.flagged && !slices.Contains(c.Flags, FlagMissingRate) {
@@ -119,14 +125,15 @@ type band struct {
 }
 
 // bands is one band at the whole prompt's length, or with a graduated rule
-// the meter's own quantity split at the thresholds.
-func (v *Version) bands(m usage.Meter, quantity money.Decimal, context int64) []band {
-	whole := []band{{quantity, context}}
-	total, ok := quantity.Int64()
-	if !v.Tier.Graduated || m.Unit() != usage.Tokens || !ok {
-		return whole
+// the meter's own quantity split at the thresholds. They are appended to out.
+func (v *Version) bands(out []band, m usage.Meter, quantity money.Decimal, context int64) []band {
+	if !v.Tier.Graduated || m.Unit() != usage.Tokens {
+		return append(out, band{quantity, context})
 	}
-	var out []band
+	total, ok := quantity.Int64()
+	if !ok {
+		return append(out, band{quantity, context})
+	}
 	low := int64(0)
 	for _, edge := range append(v.edges(), total) {
 		if high := min(edge, total); high > low {

@@ -48,7 +48,7 @@ func (b *Book) Dearest(provider string, at time.Time, e Estimate) (money.USD, er
 
 // inForce lists the versions of all models of a provider at an instant.
 func (b *Book) inForce(provider string, at time.Time) []Version {
-	names, most := bookNames(provider), 0
+	names, most := BookNames(provider), 0
 	for _, name := range names {
 		most += len(b.byProvider[name])
 	}
@@ -100,7 +100,7 @@ func dearer(a, b money.USD) money.USD {
 // where a part of it has no rate.
 func (v *Version) costOf(m usage.Meter, quantity money.Decimal, context int64) (money.USD, bool) {
 	var sum money.USD
-	for _, b := range v.bands(m, quantity, context) {
+	for _, b := range v.bands(nil, m, quantity, context) {
 		p, ok := v.pick(m, "", b.context)
 		if !ok {
 			return money.USD{}, false

@@ -22,7 +22,7 @@ const (
 // picked is a rate with how it was come by.
 type picked struct {
 	rate    money.Decimal
-	basis   []string // empty: the meter's own rate at the asked tier
+	basis   string // empty: the meter's own rate at the asked tier
 	flagged bool
 }
 
@@ -61,7 +61,7 @@ func (v *Version) pick(m usage.Meter, tier string, context int64) (picked, bool)
 	}
 	for _, s := range substitutes(m) {
 		if p, ok := v.own(s.meter, tier, context); ok {
-			p.basis = append([]string{basisSubstitute + string(s.meter)}, p.basis...)
+			p.basis = listed(basisSubstitute+string(s.meter), p.basis)
 			p.flagged = p.flagged || s.flagged
 			return p, true
 		}
@@ -94,25 +94,38 @@ func (v *Version) own(m usage.Meter, tier string, context int64) (picked, bool) 
 	case m.Unit() != usage.Tokens: // tiers are about tokens
 		return picked{rate: standard.USDPerUnit}, true
 	case tier == TierBatch:
-		return picked{rate: standard.USDPerUnit.Half(), basis: []string{basisBatchHalf}}, true
+		return picked{rate: standard.USDPerUnit.Half(), basis: basisBatchHalf}, true
 	}
-	return picked{rate: standard.USDPerUnit, basis: []string{basisStandard}, flagged: true}, true
+	return picked{rate: standard.USDPerUnit, basis: basisStandard, flagged: true}, true
 }
 
 func (t TierRule) crossed(above, context int64) bool {
 	return above == 0 || context > above || t.Inclusive && context == above
 }
 
-// factor is the product of the multipliers that apply, their names, and flags
-// for those that should exist and do not.
-func (v *Version) factor(geo, speed string) (money.Decimal, []string, []string) {
-	product := money.NewDecimal(1)
-	var names, flags []string
+// listed is a list of words, joined by commas, with another one at its end.
+func listed(list, word string) string {
+	if list == "" || word == "" {
+		return list + word
+	}
+	return list + "," + word
+}
+
+// multipliers are those of all token rates that apply: their product, which counts where there are names, and their names.
+type multipliers struct {
+	product money.Decimal
+	names   string
+}
+
+// multipliers that apply, and flags for those that should exist and do not.
+func (v *Version) multipliers(geo, speed string) (m multipliers, flags []string) {
 	apply := func(keys ...string) bool {
 		for _, key := range keys {
 			if f, ok := v.Multipliers[key]; ok {
-				product = product.Mul(f)
-				names = append(names, basisMultiplierSign+key)
+				if m.names != "" {
+					f = m.product.Mul(f)
+				}
+				m.product, m.names = f, listed(m.names, basisMultiplierSign+key)
 				return true
 			}
 		}
@@ -132,5 +145,5 @@ func (v *Version) factor(geo, speed string) (money.Decimal, []string, []string) 
 			flags = append(flags, FlagMissingSpeed)
 		}
 	}
-	return product, names, flags
+	return m, flags
 }

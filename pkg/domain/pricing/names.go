@@ -6,42 +6,45 @@ import (
 )
 
 // BookNames are the names under which the book may list a provider.
-func BookNames(provider string) []string { return bookNames(provider) }
+func BookNames(provider string) []string { return bookNames(nil, provider) }
+
+// maxNames is the most names that a provider has.
+const maxNames = 9
 
 // bookNames maps the provider name of an event (OpenTelemetry's) to the names
 // under which a price source may list it, in the order of search. A name that
-// is not here is the source's own.
-func bookNames(provider string) []string {
+// is not here is the source's own. They are appended to room.
+func bookNames(room []string, provider string) []string {
 	switch provider {
 	case "azure.ai.openai", "azure":
-		return []string{"azure", "azure_ai"}
+		return append(room, "azure", "azure_ai")
 	case "azure.ai.inference":
-		return []string{"azure_ai", "azure"}
+		return append(room, "azure_ai", "azure")
 	case "gcp.gemini":
-		return []string{"gemini"}
+		return append(room, "gemini")
 	case "gcp.vertex_ai", "vertex_ai":
-		return []string{"vertex_ai-language-models", "vertex_ai", "vertex_ai-anthropic_models", "vertex_ai-mistral_models",
-			"vertex_ai-llama_models", "vertex_ai-embedding-models", "vertex_ai-image-models", "vertex_ai-video-models", "gemini"}
+		return append(room, "vertex_ai-language-models", "vertex_ai", "vertex_ai-anthropic_models", "vertex_ai-mistral_models",
+			"vertex_ai-llama_models", "vertex_ai-embedding-models", "vertex_ai-image-models", "vertex_ai-video-models", "gemini")
 	case "gcp.gen_ai":
-		return []string{"gemini", "vertex_ai-language-models", "vertex_ai"}
+		return append(room, "gemini", "vertex_ai-language-models", "vertex_ai")
 	case "aws.bedrock", "bedrock":
-		return []string{"bedrock_converse", "bedrock"}
+		return append(room, "bedrock_converse", "bedrock")
 	case "mistral_ai":
-		return []string{"mistral"}
+		return append(room, "mistral")
 	case "cohere":
-		return []string{"cohere_chat", "cohere"}
+		return append(room, "cohere_chat", "cohere")
 	case "x_ai":
-		return []string{"xai"}
+		return append(room, "xai")
 	case "moonshot_ai":
-		return []string{"moonshot"}
+		return append(room, "moonshot")
 	case "ibm.watsonx.ai":
-		return []string{"watsonx"}
+		return append(room, "watsonx")
 	case "vllm":
-		return []string{"hosted_vllm", "vllm"}
+		return append(room, "hosted_vllm", "vllm")
 	case "openai":
-		return []string{"openai", "text-completion-openai"}
+		return append(room, "openai", "text-completion-openai")
 	}
-	return []string{provider}
+	return append(room, provider)
 }
 
 // keyPrefix is what the source writes before a model's name in its keys

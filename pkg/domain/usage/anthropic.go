@@ -60,8 +60,11 @@ func (a *anthropicUsage) any() bool {
 
 func parseAnthropic(u *Usage, raw []byte) (bool, error) {
 	var b anthropicBody
-	if err := decode(raw, &b); err != nil {
-		return false, err
+	if !readPlain(raw, b.plainMember) {
+		b = anthropicBody{} // of what was read so far
+		if err := decode(raw, &b); err != nil {
+			return false, err
+		}
 	}
 	if stream := b.Stream; stream != nil {
 		b = anthropicBody{}

@@ -74,8 +74,11 @@ type openAIHead struct {
 // In a stream the last chunk that has one wins: totals are cumulative.
 func readOpenAI(u *Usage, raw []byte) (*openAIUsage, error) {
 	var b openAIBody
-	if err := decode(raw, &b); err != nil {
-		return nil, err
+	if !readPlain(raw, b.plainMember) {
+		b = openAIBody{} // of what was read so far
+		if err := decode(raw, &b); err != nil {
+			return nil, err
+		}
 	}
 	found := b.Usage
 	if b.Stream == nil {

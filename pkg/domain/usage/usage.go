@@ -106,9 +106,14 @@ func (u *Usage) setContext() {
 
 // add counts n more of meter m; zero leaves no trace.
 func (u *Usage) add(m Meter, n int64) {
-	if n != 0 {
-		u.Meters[m] = u.Meters[m].Add(money.NewDecimal(n))
+	if n == 0 {
+		return
 	}
+	q := money.NewDecimal(n)
+	if before, more := u.Meters[m]; more {
+		q = before.Add(q)
+	}
+	u.Meters[m] = q
 }
 
 // flag notes a flag once; flags stay sorted.
