@@ -112,8 +112,7 @@ func grpcCredentials(ctx context.Context) credentials {
 
 // answered encodes what a call gave back. The RateLimit fields go with refusals too.
 func answered[R any](ctx context.Context, a answer, err error, encode func(answer) (R, error)) (R, error) {
-	if a.rate.limit > 0 {
-		fields := metadata.Pairs("ratelimit-policy", a.rate.policy(), "ratelimit", a.rate.state())
+	if fields := a.rates.metadata(); fields != nil {
 		_ = grpc.SetHeader(ctx, fields) // fails only once headers are sent, which nothing here does
 	}
 	if err != nil {

@@ -51,7 +51,7 @@ func (s *Service) reserveBatch(ctx context.Context, c caller, items []batchItem)
 	var (
 		ready []prepared
 		place []int // where the answer to ready[n] goes
-		last  rate
+		last  rates
 	)
 	for i, item := range items {
 		if item.problem != nil {
@@ -71,12 +71,12 @@ func (s *Service) reserveBatch(ctx context.Context, c caller, items []batchItem)
 		if err == nil {
 			a, err = s.conclude(c, ready[n], r.Reply)
 		}
-		if a.rate.limit > 0 {
-			last = a.rate
+		if a.rates.known > 0 {
+			last = a.rates
 		}
 		results[place[n]] = s.batchResult(a, err)
 	}
-	return answer{status: http.StatusOK, body: batchAnswer{Results: results}, rate: last}, nil
+	return answer{status: http.StatusOK, body: batchAnswer{Results: results}, rates: last}, nil
 }
 
 // batchResult is the answer to one of them, counted.

@@ -21,6 +21,8 @@ type operation struct {
 	optional bool
 	// answers are the statuses of success, each with the struct that is encoded; nil for none.
 	answers []success
+	// rates: the RateLimit fields are among the headers.
+	rates bool
 	// problems are the codes of this call beside those of every call.
 	problems []admit.Code
 }
@@ -78,7 +80,7 @@ func operations() map[string]operation {
 			answers: []success{{http.StatusCreated, executionAnswer{}}}, problems: executionProblems()},
 		"POST /v1/executions/{root}/close": {id: "closeExecution", summary: "Mark a root execution as done: it counts as open no longer, its tokens live on, and a further reservation opens it again", who: byBearer, request: closeRequest{}, optional: true,
 			answers: ok(closeAnswer{}), problems: []admit.Code{codeExecutionNotFound, admit.StoreRecovering}},
-		"POST /v1/reservations": {id: "reserve", summary: "Decide whether a call may be made", who: byBearer, request: reserveRequest{},
+		"POST /v1/reservations": {id: "reserve", summary: "Decide whether a call may be made", who: byBearer, rates: true, request: reserveRequest{},
 			answers: []success{{http.StatusCreated, reserveAnswer{}}, {http.StatusOK, reserveAnswer{}}},
 			problems: []admit.Code{admit.RateLimited, admit.UpstreamThrottled, admit.TenantQuotaExceeded, admit.ToolDeferred, admit.ReadOnlyMode, admit.EstimateExceedsLimit,
 				admit.ExecutionBudgetExceeded, admit.ExecutionDepthExceeded, admit.ExecutionRevoked, admit.ProviderAccountClosed, admit.StoreRecovering, admit.UnknownPrice,

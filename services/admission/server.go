@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // tenantHeader picks one of a service credential's tenants.
@@ -31,7 +30,7 @@ func (s *Service) run(ctx context.Context, route route, w http.ResponseWriter, r
 	if err == nil {
 		a, err = route.handle(ctx, c, w, r)
 	}
-	a.rate.write(w.Header())
+	a.rates.write(w.Header())
 	if err != nil {
 		p := s.failed(err)
 		p.write(w)
@@ -88,24 +87,4 @@ func (s *Service) writeAnswer(w http.ResponseWriter, a answer) {
 	h["Content-Length"], h["Content-Type"], h["Cache-Control"] = values[0:1:1], values[1:2:2], values[2:3:3]
 	w.WriteHeader(a.status)
 	_, _ = w.Write(body) // a client that went away finds the outcome by repeating
-}
-
-// write sets the RateLimit fields of the IETF draft, for the one limit that is a plain quota per time.
-func (r rate) write(h http.Header) {
-	if r.limit <= 0 {
-		return
-	}
-	h["Ratelimit-Policy"], h["Ratelimit"] = []string{r.policy()}, []string{r.state()}
-}
-
-// policy is the draft's RateLimit-Policy: so many requests in 60 seconds.
-func (r rate) policy() string { return `"requests";q=` + strconv.FormatInt(r.limit, 10) + ";w=60" }
-
-// state is the draft's RateLimit: what is left and, where nothing is, in how many seconds something will be.
-func (r rate) state() string {
-	text := `"requests";r=` + strconv.FormatInt(max(0, r.left), 10)
-	if r.wait > 0 {
-		text += ";t=" + strconv.FormatInt(int64((r.wait+time.Second-1)/time.Second), 10)
-	}
-	return text
 }
