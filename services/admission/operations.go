@@ -86,7 +86,7 @@ func operations() map[string]operation {
 				admit.ExecutionBudgetExceeded, admit.ExecutionDepthExceeded, admit.ExecutionRevoked, admit.ProviderAccountClosed, admit.StoreRecovering, admit.UnknownPrice,
 				admit.ReservationConflict}},
 		"POST /v1/reservations:batch": {id: "reserveBatch", summary: "Decide on up to 256 reservations in one round trip, each with its own answer", who: byBearer,
-			request: batchRequest{}, answers: ok(batchAnswer{})},
+			rates: true, request: batchRequest{}, answers: ok(batchAnswer{})},
 		"GET /v1/reservations/{id}": {id: "getReservation", summary: "How a reservation stands", who: byBearer, answers: ok(stateAnswer{}), problems: reservationProblems()},
 		"POST /v1/reservations/{id}/settle": {id: "settle", summary: "Take what a call has used; once it is answered, it is committed", who: byBearer,
 			request: settleRequest{}, answers: ok(settleAnswer{}), problems: reservationProblems(admit.ReservationConflict)},
