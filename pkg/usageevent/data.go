@@ -24,7 +24,7 @@ func readData(raw json.RawMessage) (Data, *Error) {
 		return Data{}, malformed(fmt.Sprintf("status is %q", clip(d.Status)))
 	}
 	if o.present("usage") {
-		if _, err := members(o["usage"], "usage"); err != nil {
+		if err := checkUsage(o["usage"]); err != nil {
 			return Data{}, err
 		}
 		d.Usage = o["usage"]

@@ -70,7 +70,21 @@ func decodeStrict(body []byte, into any) *Problem {
 	if _, err := dec.Token(); err != io.EOF {
 		return invalid("", "The body is more than one JSON object.")
 	}
-	return checkExact(text, into)
+	if p := checkExact(text, into); p != nil {
+		return p
+	}
+	if s, ok := into.(*settleRequest); ok {
+		return s.checkUsage()
+	}
+	return nil
+}
+
+// checkUsage refuses a provider's object that says something twice. Every decoder of a settle asks for it.
+func (req *settleRequest) checkUsage() *Problem {
+	if !given(req.Usage) {
+		return nil
+	}
+	return unfit(usageevent.CheckUsage(req.Usage))
 }
 
 // decodeProblem says what is wrong in the API's words: which member, and what is wanted of it.

@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/weir-project/weir/pkg/gen/admissionv1"
 )
 
 func TestDecodeStrict(t *testing.T) {
@@ -68,6 +70,28 @@ func TestMembersAreExact(t *testing.T) {
 	for _, body := range []string{`{}`, `null`, `{"estimate":null,"model":"\u0061"}`, plainReserve} {
 		if p := decodeStrict([]byte(body), &reserveRequest{}); p != nil {
 			t.Errorf("%s: %+v", body, p)
+		}
+	}
+}
+
+// Goal: a provider's object that says something twice is refused, over HTTP however its body is read, and over gRPC.
+func TestUsageSaysNothingTwice(t *testing.T) {
+	for usage, ok := range map[string]bool{
+		`{"prompt_tokens":1,"completion_tokens":2}`:                                    true,
+		`{"prompt_tokens":1,"completion_tokens":2,"completion_tokens":0}`:              false,
+		`{"id":"a","usage":{"prompt_tokens":1,"prompt_tokens_details":{"x":1,"x":2}}}`: false,
+		`{"prompt_tokens":1,"Prompt_Tokens":2}`:                                        false,
+		`{"choices":[{"text":"\"","a":1,"A":2}],"usage":{"prompt_tokens":1}}`:          true,
+		`{"choices":[{"text":"\""}],"usage":{"prompt_tokens":1,"prompt_tokens":2}}`:    false,
+		`null`: true,
+	} {
+		for how, body := range map[string]string{"quickly": `{"usage":` + usage + `}`, "by encoding/json": `{"status":"\u0053UCCESS","usage":` + usage + `}`} {
+			if p := decodeStrict([]byte(body), new(settleRequest)); (p == nil) != ok || p != nil && (p.Field != "usage" || p.Status != 400 || !strings.Contains(p.Detail, "twice")) {
+				t.Errorf("%s %s: %+v", how, usage, p)
+			}
+		}
+		if _, p := settleRequestOf(&admissionv1.SettleRequest{Usage: []byte(usage)}); (p == nil) != ok || p != nil && (p.Field != "usage" || !strings.Contains(p.Detail, "twice")) {
+			t.Errorf("gRPC %s: %+v", usage, p)
 		}
 	}
 }

@@ -43,6 +43,9 @@ func settleRequestOf(in *admissionv1.SettleRequest) (settleRequest, *Problem) {
 			return req, invalid("usage", "usage is not valid JSON.")
 		}
 		req.Usage = raw
+		if p := req.checkUsage(); p != nil {
+			return req, p
+		}
 	}
 	meters, p := quantitiesOf(&settleRequest{}, in.GetMeters())
 	req.Meters = meters

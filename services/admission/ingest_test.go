@@ -49,6 +49,7 @@ func TestReadEvents(t *testing.T) {
 		{"id twice", eventHeader("application/json", append(binary, "Ce-Id", "e2")...), data, "!Ce-Id: twice"},
 		{"bad escape", eventHeader("application/json", "Ce-Id", "%zz", "Ce-Specversion", "1.0"), data, "!Ce-Id: percent"},
 		{"binary array", eventHeader("application/json", binary...), "[" + data + "]", "!: not a JSON object"},
+		{"usage twice", eventHeader("application/json"), "[" + anEvent + "," + strings.Replace(anEvent, `"meters":{"input_tokens":1}`, `"usage":{"a":{"b":1,"b":2}}`, 1) + "]", "![1]: twice"},
 		{"negative", eventHeader(""), strings.Replace(anEvent, ":1}", ":-1}", 1), "!: negative_meter"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -152,6 +152,22 @@ func TestDeadLetterKeepsTheBytes(t *testing.T) {
 	}
 }
 
+// Usage that says something twice has no amount that everybody reads: it is poison, signed or not, and its bytes are kept.
+func TestUsageSaysNothingTwice(t *testing.T) {
+	w := newWorld(t, true)
+	for _, twice := range []string{`"completion_tokens":100,"completion_tokens":1`, `"completion_tokens":100,"prompt_tokens_details":{"cached_tokens":0,"cached_tokens":900}`,
+		`"completion_tokens":100,"Completion_Tokens":1`} {
+		ev := call("c1")
+		value := bytes.Replace(usageevent.Encode(ev), []byte(`"completion_tokens":100`), []byte(twice), 1)
+		if entries, reason := w.send(w.record(value, "acme")); reason != "malformed" || len(entries) != 0 {
+			t.Errorf("%s: %q, %v", twice, reason, entries)
+		}
+		if d := w.dead[len(w.dead)-1]; !bytes.Equal(d.Value, value) {
+			t.Errorf("%s: %s", twice, d.Value)
+		}
+	}
+}
+
 // A duplicate anywhere, any time later, changes nothing: same process, after a restart, in another partition.
 func TestDuplicates(t *testing.T) {
 	w := newWorld(t, true)

@@ -14,6 +14,7 @@ import (
 	"github.com/weir-project/weir/pkg/domain/pricing"
 	"github.com/weir-project/weir/pkg/domain/pricing/litellm"
 	"github.com/weir-project/weir/pkg/domain/usage"
+	"github.com/weir-project/weir/pkg/usageevent"
 )
 
 // priceFlags are what one response does not say itself.
@@ -88,6 +89,9 @@ func (a *app) price(in io.Reader, out io.Writer, f priceFlags, now time.Time) er
 	}
 	raw, err := io.ReadAll(io.LimitReader(in, usage.MaxPayload+1))
 	if err != nil {
+		return misuse("standard input: %w", err)
+	}
+	if err := usageevent.CheckUsage(raw); err != nil {
 		return misuse("standard input: %w", err)
 	}
 	u, err := usage.Normalise(f.provider, f.api, raw)

@@ -110,7 +110,7 @@ func TestPriceOfAUsageObject(t *testing.T) {
 	if a.code != 1 || !strings.Contains(a.out, "unpriced") || !strings.Contains(a.out, "gpt-99") {
 		t.Errorf("unknown model: %+v", a)
 	}
-	for name, in := range map[string]string{"nothing": "", "no JSON": "<html>", "negative": `{"prompt_tokens": -1}`} {
+	for name, in := range map[string]string{"nothing": "", "no JSON": "<html>", "negative": `{"prompt_tokens": -1}`, "twice": `{"prompt_tokens": 1, "prompt_tokens": 2}`} {
 		if a := weir(t, in, "price", "--provider", "openai", "--model", "gpt-4o", "--prices", prices); a.code != 2 || a.err == "" {
 			t.Errorf("%s: %+v", name, a)
 		}

@@ -1,0 +1,189 @@
+package usageevent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+)
+
+// A provider's object with a member twice says two things: encoding/json merges the two or takes the last, another reader
+// the first (RFC 8259, section 4). Names that differ by case alone are one to encoding/json, too. Whoever bills by such an
+// object and whoever checks the bill could read two amounts, so it is refused.
+
+// maxOnce bounds the members of an object whose names are compared pair by pair.
+const maxOnce = 64
+
+// isText names the members of a response that hold what was asked and answered: nobody reads a quantity there, and objects
+// by token, or arguments of tools, may well have names that differ by case alone.
+func isText(name string) bool {
+	switch name {
+	case "choices", "candidates", "content", "contents", "output", "output_text", "input", "prompt", "instructions", "text", "tools", "tool_calls":
+		return true
+	default:
+		return false
+	}
+}
+
+// CheckUsage reports why raw cannot be a provider's usage object or response: it is not one JSON object, or has a member
+// twice, at whatever depth and in whatever case. What holds texts is not looked into. The error is an *Error with its Field.
+func CheckUsage(raw json.RawMessage) error {
+	if err := checkUsage(raw); err != nil {
+		err.Field = "usage"
+		return err
+	}
+	return nil
+}
+
+func checkUsage(raw []byte) *Error {
+	if at := space(raw, 0); at < len(raw) && raw[at] == '{' {
+		if end := onceObject(raw, at, 1); end > 0 && space(raw, end) == len(raw) {
+			return nil
+		}
+	}
+	return readOnce(raw)
+}
+
+// onceValue is plainValue of a value none of whose objects has a member twice; -1 elsewhere.
+func onceValue(b []byte, at, depth int) int {
+	if at >= len(b) || depth > maxPlainDepth {
+		return -1
+	}
+	switch b[at] {
+	case '{':
+		return onceObject(b, at, depth+1)
+	case '[':
+		return onceArray(b, at, depth+1)
+	default:
+		return plainValue(b, at, depth)
+	}
+}
+
+func onceArray(b []byte, at, depth int) int {
+	if at = space(b, at+1); at < len(b) && b[at] == ']' {
+		return at + 1
+	}
+	for {
+		if at = onceValue(b, at, depth); at < 0 {
+			return -1
+		}
+		if at = space(b, at); at == len(b) {
+			return -1
+		}
+		switch b[at] {
+		case ']':
+			return at + 1
+		case ',':
+			at = space(b, at+1)
+		default:
+			return -1
+		}
+	}
+}
+
+func onceObject(b []byte, at, depth int) int {
+	var room [12][]byte // enough for a provider's usage, without the heap
+	names := room[:0]
+	if at = space(b, at+1); at < len(b) && b[at] == '}' {
+		return at + 1
+	}
+	for {
+		end := plainString(b, at)
+		if end < 0 || len(names) == maxOnce {
+			return -1
+		}
+		name := b[at+1 : end-1]
+		for _, other := range names {
+			if len(other) == len(name) && bytes.EqualFold(other, name) {
+				return -1
+			}
+		}
+		names = append(names, name)
+		if at = space(b, end); at == len(b) || b[at] != ':' {
+			return -1
+		}
+		if at = space(b, at+1); isText(string(name)) {
+			at = plainValue(b, at, depth)
+		} else {
+			at = onceValue(b, at, depth)
+		}
+		if at < 0 {
+			return -1
+		}
+		if at = space(b, at); at == len(b) {
+			return -1
+		}
+		switch b[at] {
+		case '}':
+			return at + 1
+		case ',':
+			at = space(b, at+1)
+		default:
+			return -1
+		}
+	}
+}
+
+// nest is an object or array that is being read: names is nil in an array, and value says that a member's value comes next.
+type nest struct {
+	names map[string]bool
+	value bool
+}
+
+// readOnce is checkUsage for what is not plain, or not right.
+func readOnce(raw []byte) *Error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return malformed("usage is not a JSON object")
+	}
+	within := []nest{{names: map[string]bool{}}}
+	for len(within) > 0 {
+		t, err := dec.Token()
+		if err != nil {
+			return malformed("usage is not valid JSON")
+		}
+		in := &within[len(within)-1]
+		name, isName := t.(string)
+		if isName = isName && in.names != nil && !in.value; isName {
+			if in.names[folded(name)] {
+				return malformed(fmt.Sprintf("usage has %q twice", clip(name)))
+			}
+			in.names[folded(name)], in.value = true, true
+			if isText(name) {
+				in.value = false
+				if err := dec.Decode(new(json.RawMessage)); err != nil {
+					return malformed("usage is not valid JSON")
+				}
+			}
+			continue
+		}
+		in.value = false
+		switch t {
+		case json.Delim('{'):
+			within = append(within, nest{names: map[string]bool{}})
+		case json.Delim('['):
+			within = append(within, nest{})
+		case json.Delim('}'), json.Delim(']'):
+			within = within[:len(within)-1]
+		}
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return malformed("usage has something after it")
+	}
+	return nil
+}
+
+// folded is the same for names that encoding/json takes for the same.
+func folded(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+			least = min(least, next)
+		}
+		return least
+	}, name)
+}
