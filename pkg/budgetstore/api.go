@@ -96,6 +96,9 @@ type Ref struct {
 	Tenant     Tenant
 	ID         string
 	ReservedAt time.Time
+	// Root is the hold's root execution, where the caller knows it: that saves
+	// what ends the hold a read. Another one, or "", does no harm.
+	Root string
 }
 
 // Ending is what a script that ends a hold found.

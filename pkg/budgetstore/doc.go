@@ -14,6 +14,8 @@
 //	              context (<= MaxContext), holds being at most
 //	              concurrency and what the reaper has not seen;
 //	              and per execution that holds something 150 B
+//	w:{t}:d       what only a repeat needs of those 64 ids, a     448 B, no TTL
+//	              string (lua/remember.lua)
 //	w:{t}:e       holds that are expiring, a hash by id           the same each, at most 65,536, then ErrFull
 //	w:{t}:x:<root> one root execution                            73 B, TTL from its start
 //	w:{t}:o       the open executions, a set                      as many as their limit; none without one

@@ -112,6 +112,11 @@ func (f *figures) estimate() admit.Estimate {
 	return admit.Estimate{Nanos: f.nano(), InputTokens: f.int(), OutputTokens: f.int()}
 }
 
+// estimateOfDoubles is estimate where a script passes on what it has as numbers.
+func (f *figures) estimateOfDoubles() admit.Estimate {
+	return admit.Estimate{Nanos: money.Nano(f.double()), InputTokens: f.double(), OutputTokens: f.double()}
+}
+
 // err reports a reply that was shorter than its format.
 func (f *figures) err(name string) error {
 	if f.short {

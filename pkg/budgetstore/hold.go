@@ -2,6 +2,8 @@ package budgetstore
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,21 +11,67 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
-	"github.com/weir-project/weir/pkg/domain/money"
 )
 
 // Hold reads one hold; ErrNoHold if it has ended or never was.
 func (s *Store) Hold(ctx context.Context, t Tenant, id string) (Hold, error) {
-	code, f, err := s.run(ctx, "hold", s.scripts.hold, []string{key(t, "s"), key(t, "e")}, packed(nil, t.Epoch), id)
+	ask := redis.NewSliceCmd(ctx, "hmget", key(t, "s"), "{", "{h"+id, id)
+	if err := s.stream.Submit(ctx, ask).WaitContext(ctx); err != nil {
+		return Hold{}, fmt.Errorf("%w: hold: %w", ErrUnavailable, err)
+	}
+	fields := ask.Val()
+	expiring, err := expiringIn(fields, t.Epoch)
 	if err != nil {
 		return Hold{}, err
 	}
-	if code == replyElse {
+	head, _ := fields[1].(string)
+	kept, open := fields[2].(string)
+	if !open {
+		if expiring == 0 {
+			return Hold{}, ErrNoHold
+		}
+		return s.expiring(ctx, t, id)
+	}
+	f := &figures{b: []byte(head + kept)}
+	h := f.hold(id)
+	return h, f.err("hold")
+}
+
+// expiringIn is how many holds of a tenant wait for the reaper, by the first of
+// the fields, which is the state; an error if that is not of the epoch.
+func expiringIn(fields []any, epoch int64) (int32, error) {
+	if len(fields) != 3 {
+		return 0, fmt.Errorf("%w: hold: %d fields", ErrUnavailable, len(fields))
+	}
+	state, ok := fields[0].(string)
+	if !ok {
+		return 0, fmt.Errorf("hold: %w", ErrLost)
+	}
+	f := &figures{b: []byte(state)}
+	if of := f.double(); of != epoch && of != -epoch {
+		return 0, fmt.Errorf("hold: %w", ErrEpoch)
+	}
+	f.bytes(expiringAt - 8)
+	n := f.label()
+	return n, f.err("hold")
+}
+
+// expiringAt is where field "{" counts the expiring holds (lua/state.lua).
+const expiringAt = 148
+
+// expiring reads a hold that waits for the reaper.
+func (s *Store) expiring(ctx context.Context, t Tenant, id string) (Hold, error) {
+	ask := redis.NewStringCmd(ctx, "hget", key(t, "e"), id)
+	err := s.stream.Submit(ctx, ask).WaitContext(ctx)
+	if errors.Is(err, redis.Nil) {
 		return Hold{}, ErrNoHold
 	}
-	state := HoldState(f.byte())
+	if err != nil {
+		return Hold{}, fmt.Errorf("%w: hold: %w", ErrUnavailable, err)
+	}
+	f := &figures{b: []byte(ask.Val())}
 	h := f.hold(id)
-	h.State = state
+	h.State = HoldExpiring
 	return h, f.err("hold")
 }
 
@@ -31,7 +79,7 @@ func (s *Store) Hold(ctx context.Context, t Tenant, id string) (Hold, error) {
 func (f *figures) hold(id string) Hold {
 	h := Hold{ID: id}
 	d := f.decided()
-	h.Held = admit.Estimate{Nanos: money.Nano(f.double()), InputTokens: f.double(), OutputTokens: f.double()}
+	h.Held = f.estimateOfDoubles()
 	ends := f.double()
 	copy(h.Fingerprint[:], f.bytes(len(h.Fingerprint)))
 	h.Root = string(f.bytes(int(f.byte())))
@@ -54,30 +102,49 @@ func (s *Store) Settle(ctx context.Context, r Ref, actual admit.Estimate) (Endin
 	if err := actual.Validate(); err != nil {
 		return Ending{}, err
 	}
-	return s.finish(ctx, "settle", r, "replace", actual)
+	return s.finish(ctx, "settle", r, false, actual)
 }
 
 // Release ends a hold whose call was not made or cost nothing: dollars,
 // tokens and concurrency come back, the request stays counted.
 func (s *Store) Release(ctx context.Context, r Ref) (Ending, error) {
-	return s.finish(ctx, "release", r, "replace", admit.Estimate{})
+	return s.finish(ctx, "release", r, false, admit.Estimate{})
 }
 
 // Expire clears a hold whose owner died; its estimate stays counted.
 func (s *Store) Expire(ctx context.Context, r Ref) (Ending, error) {
-	return s.finish(ctx, "expire", r, "keep", admit.Estimate{})
+	return s.finish(ctx, "expire", r, true, admit.Estimate{})
 }
 
-func (s *Store) finish(ctx context.Context, name string, r Ref, mode string, actual admit.Estimate) (Ending, error) {
-	arg := packed(nil, r.Tenant.Epoch, r.ReservedAt.UnixMicro(), int64(actual.Nanos), actual.InputTokens, actual.OutputTokens)
-	code, f, err := s.run(ctx, name, s.scripts.finish, []string{key(r.Tenant, "s")},
-		append(arg, idHash(r.ID)...), r.ID, mode, s.remembered(), s.at())
+// finish ends a hold; keeps leaves its estimate counted in the place of the actual.
+func (s *Store) finish(ctx context.Context, name string, r Ref, keeps bool, actual admit.Estimate) (Ending, error) {
+	keys, args := s.finishCall(r, keeps, actual)
+	code, f, err := s.run(ctx, name, s.scripts.finish, keys, args...)
 	if err != nil || code == replyElse {
 		return Ending{}, err
 	}
-	e := Ending{Applied: true, Held: f.estimate()}
+	e := Ending{Applied: true, Held: f.estimateOfDoubles()}
 	return e, f.err(name)
 }
+
+// finishCall is the keys and arguments that finish.lua's header lists.
+func (s *Store) finishCall(r Ref, keeps bool, actual admit.Estimate) (keys []string, args []any) {
+	arg := doubles(make([]byte, 0, finishSize), r.Tenant.Epoch, r.ReservedAt.UnixMicro(), int64(actual.Nanos), actual.InputTokens, actual.OutputTokens)
+	arg = binary.LittleEndian.AppendUint32(arg, uint32(s.remembered()))
+	mode := byte(0)
+	if keeps {
+		mode = 1
+	}
+	arg = append(append(arg, mode), idHash(r.ID)...)
+	args = []any{arg, r.ID, executionField(r.Root)}
+	if s.opts.ScriptClock != nil {
+		args = append(args, s.at())
+	}
+	return []string{key(r.Tenant, "s")}, args
+}
+
+// finishSize is the length of finish.lua's packed request.
+const finishSize = 5*8 + 4 + 1 + 6
 
 // remembered is how long an ended id is known, in whole seconds.
 func (s *Store) remembered() int64 { return int64((s.opts.MaxLease + time.Second - 1) / time.Second) }

@@ -250,12 +250,15 @@ func TestMemory(t *testing.T) {
 	}
 	fields, err := w.store.client.HGetAll(t.Context(), key(w.tenant, "s")).Result()
 	w.must(err)
-	for name, size := range map[string]int{"{": stateSize, "{b": 56, "{c": 204, "{d": 448, "{f": 128, "{g": 8, "{k": 736, "{o": 8, "{r": 60 * 25} {
+	for name, size := range map[string]int{"{": stateSize, "{b": 56, "{c": 204, "{f": 129, "{g": 8, "{k": 736, "{o": 8, "{r": 60 * 25} {
 		if len(fields[name]) != size {
 			t.Errorf("field %s has %d bytes, want %d: not the worst case", name, len(fields[name]), size)
 		}
 	}
-	before := use("s")
+	if n, err := w.store.client.StrLen(t.Context(), key(w.tenant, "d")).Result(); err != nil || n != 448 {
+		t.Errorf("the ids that ended take %d bytes, %v: not the worst case", n, err)
+	}
+	before := use("s") + use("d")
 	if t.Logf("state %d bytes", before); before > 4096 {
 		t.Errorf("the state takes %d bytes", before)
 	}

@@ -13,7 +13,8 @@ import (
 )
 
 func (w *walk) ref(h *modelHold) Ref {
-	return Ref{Tenant: w.tenant, ID: h.id, ReservedAt: time.UnixMicro(h.at).UTC()}
+	roots := [...]string{h.root, h.root, "", "another"} // what the caller knows of it changes nothing
+	return Ref{Tenant: w.tenant, ID: h.id, ReservedAt: time.UnixMicro(h.at).UTC(), Root: roots[w.r.IntN(len(roots))]}
 }
 
 // stepEnd settles, releases or expires a hold, or repeats that for one that has ended.

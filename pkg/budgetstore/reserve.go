@@ -57,11 +57,7 @@ const stateSize = 185
 // reserveCall is the keys and arguments that reserve.lua's header lists.
 func (s *Store) reserveCall(r Request) (keys []string, args []any) {
 	keys = []string{key(r.Tenant, "s")}
-	execution := "" // no field is called that
-	if r.Execution.Root != "" {
-		execution = "{x" + r.Execution.Root
-	}
-	args = []any{r.packed(s.opts.ExecutionTTL), r.ID, r.kept(), execution}
+	args = []any{r.packed(s.opts.ExecutionTTL), r.ID, r.kept(), executionField(r.Execution.Root)}
 	if len(r.Scopes) > 0 {
 		return keys, append(args, s.at(), r.scopes())
 	}
@@ -69,6 +65,15 @@ func (s *Store) reserveCall(r Request) (keys []string, args []any) {
 		args = append(args, s.at())
 	}
 	return keys, args
+}
+
+// executionField is the field of the state in which a root execution is while
+// it holds something; without one "", which no field is called.
+func executionField(root string) string {
+	if root == "" {
+		return ""
+	}
+	return "{x" + root
 }
 
 func (r Request) validate() error {

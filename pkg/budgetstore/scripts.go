@@ -16,8 +16,8 @@ var sources embed.FS
 // scripts are the Lua programs, each with the parts it shares put before it
 // or where a line "--#name" asks for them.
 type scripts struct {
-	reserve, batch, extend, finish, due, hold, journal, external, execution, tenant, budget, owes *redis.Script
-	base, baseScopes, baseExecutions, merge, pend, unpend, forget, clear                          *redis.Script
+	reserve, batch, extend, finish, due, journal, external, execution, tenant, budget, owes *redis.Script
+	base, baseScopes, baseExecutions, merge, pend, unpend, forget, clear                    *redis.Script
 }
 
 func loadScripts() (scripts, error) {
@@ -56,8 +56,7 @@ func loadScripts() (scripts, error) {
 		extend:    with("state", "days", "roll", "charge", "minutes", "executions", "scopes", "holds", "extend"),
 		finish:    with("finish"),
 		due:       with("state", "sweep", "due"),
-		hold:      with("state", "hold"),
-		journal:   with("state", "days", "roll", "charge", "executions", "scopes", "holds", "journal"),
+		journal:   with("state", "days", "roll", "charge", "executions", "scopes", "remember", "holds", "journal"),
 		external:  with("state", "days", "executions", "scopes", "external"),
 		execution: with("state", "executions", "execution"),
 		tenant:    with("state", "tenant"),

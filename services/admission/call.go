@@ -9,20 +9,13 @@ import (
 // request is one of the structs of wire.go, decoded but not yet checked, and the error is a *Problem or one of a store's
 // (storeProblem makes a *Problem of it). HTTP (routes.go, server.go) and gRPC decode, call, and encode; nothing else.
 
-// answer is what a call gives back. Beside an error only its rate counts.
+// answer is what a call gives back. Beside an error only its rates count.
 type answer struct {
 	// status is HTTP's: 201 where something was made, 200 where it was there already or was only read, 204 without a body.
 	status int
 	// body is one of the structs of wire.go, or its JSON ([]byte) where Postgres keeps what was answered.
-	body any
-	rate rate
-}
-
-// rate is how the tenant's requests per minute stand; the zero value where there is no such limit, or none of it is known.
-type rate struct {
-	limit, left int64
-	// wait is how long until a refused request could fit; zero where that did not refuse.
-	wait time.Duration
+	body  any
+	rates rates
 }
 
 // bounded is the context of what one step may wait for a store.

@@ -152,7 +152,7 @@ func (w *codeWalk) rates() {
 	w.hold("rpm", "r1", 1)
 	w.refused("requests", "rpm", admit.RateLimited, reserveOf("r2", 1), "limit", "requests_per_minute", "used", "1", "ceiling", "1")
 	for _, got := range []heard{w.overHTTP(w.w.keys["rpm"], reserveOf("r2", 1)), w.overGRPC(w.w.keys["rpm"], reserveOf("r2", 1))} {
-		if !regexp.MustCompile(`^"requests";q=1;w=60 "requests";r=0;t=[1-9][0-9]?$`).MatchString(got.rate) {
+		if !regexp.MustCompile(`^"requests";q=1;w=60, "concurrency";q=[0-9]+;qu="concurrent-requests" "requests";r=0;t=[1-9][0-9]?$`).MatchString(got.rate) {
 			w.w.t.Errorf("RateLimit fields %q", got.rate)
 		}
 	}

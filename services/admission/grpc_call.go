@@ -40,7 +40,7 @@ func (g *grpcAPI) intercept(ctx context.Context, in any, info *grpc.UnaryServerI
 	if !isAPI(info.FullMethod) {
 		return handle(ctx, in)
 	}
-	begin, code := g.s.deps.Now(), codeGood
+	begin, code := g.s.deps.Now(), "ok"
 	defer func() { g.s.metrics.answered(info.FullMethod, code, g.s.deps.Now().Sub(begin)) }()
 	if end, ok := ctx.Deadline(); ok && !begin.Before(end) {
 		code = codeDeadline
@@ -101,7 +101,7 @@ func grpcCredentials(ctx context.Context) credentials {
 		return ""
 	}
 	out := credentials{authorization: first("authorization"), tenant: first(tenantHeader), language: first("accept-language"),
-		twice: repeatedHeader(given.Get("Authorization"), given.Get(tenantHeader))}
+		twice: repeatedHeader(given.Get)}
 	if p, ok := peer.FromContext(ctx); ok {
 		if secure, ok := p.AuthInfo.(grpccredentials.TLSInfo); ok {
 			out.tls = &secure.State
@@ -112,8 +112,7 @@ func grpcCredentials(ctx context.Context) credentials {
 
 // answered encodes what a call gave back. The RateLimit fields go with refusals too.
 func answered[R any](ctx context.Context, a answer, err error, encode func(answer) (R, error)) (R, error) {
-	if a.rate.limit > 0 {
-		fields := metadata.Pairs("ratelimit-policy", a.rate.policy(), "ratelimit", a.rate.state())
+	if fields := a.rates.metadata(); fields != nil {
 		_ = grpc.SetHeader(ctx, fields) // fails only once headers are sent, which nothing here does
 	}
 	if err != nil {

@@ -51,7 +51,7 @@ func (s *Service) reserveBatch(ctx context.Context, c caller, items []batchItem)
 	var (
 		ready []prepared
 		place []int // where the answer to ready[n] goes
-		last  rate
+		last  rates
 	)
 	for i, item := range items {
 		if item.problem != nil {
@@ -71,12 +71,12 @@ func (s *Service) reserveBatch(ctx context.Context, c caller, items []batchItem)
 		if err == nil {
 			a, err = s.conclude(c, ready[n], r.Reply)
 		}
-		if a.rate.limit > 0 {
-			last = a.rate
+		if a.rates.known > 0 {
+			last = a.rates
 		}
 		results[place[n]] = s.batchResult(a, err)
 	}
-	return answer{status: http.StatusOK, body: batchAnswer{Results: results}, rate: last}, nil
+	return answer{status: http.StatusOK, body: batchAnswer{Results: results}, rates: last}, nil
 }
 
 // batchResult is the answer to one of them, counted.
@@ -86,8 +86,9 @@ func (s *Service) batchResult(a answer, err error) batchResult {
 		s.metrics.answers.WithLabelValues(batchItemCall, string(p.Code)).Inc()
 		return batchResult{Status: p.Status, Problem: p}
 	}
-	s.metrics.answers.WithLabelValues(batchItemCall, codeGood).Inc()
-	return batchResult{Status: a.status, Reservation: a.body.(*reserveAnswer)} // conclude answers with nothing else
+	s.metrics.answers.WithLabelValues(batchItemCall, "ok").Inc()
+	body := a.body.(reserveAnswer) // conclude answers with nothing else
+	return batchResult{Status: a.status, Reservation: &body}
 }
 
 // decideAll asks the store about all of them at once. They are of one tenant; where its counters do not exist yet, they

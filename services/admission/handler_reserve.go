@@ -47,7 +47,7 @@ func (s *Service) prepare(c caller, req reserveRequest) (prepared, error) {
 	}
 
 	// load
-	execution, err := s.execution(c, req.ExecutionToken, now)
+	execution, err := s.execution(c, req.ExecutionToken)
 	if err != nil {
 		return prepared{}, err
 	}
@@ -94,11 +94,11 @@ func (req reserveRequest) check() *Problem {
 
 // execution verifies the execution token, if there is one. Its tenant must be the caller's: a token is no credential
 // for another tenant.
-func (s *Service) execution(c caller, token string, now time.Time) (identity.Execution, error) {
+func (s *Service) execution(c caller, token string) (identity.Execution, error) {
 	if token == "" {
 		return identity.Execution{}, nil
 	}
-	e, err := s.catalogs.tokens.Verify(token, now)
+	e, err := s.catalogs.tokens.Verify(token, s.deps.Now())
 	if err != nil {
 		return identity.Execution{}, identityProblem(err)
 	}
@@ -217,7 +217,7 @@ func (s *Service) reserved(c caller, p prepared, reply budgetstore.Reply) (answe
 		if err != nil {
 			return answer{}, problem(codeInternal, "The tenant's time zone is not known here.")
 		}
-		return answer{rate: rateOfRefusal(c, reply.Refusal)}, refused(reply.Refusal, c, loc)
+		return answer{rates: ratesOfRefusal(c.contract.Limits, reply.Refusal)}, refused(reply.Refusal, c, loc)
 	case budgetstore.Conflict:
 		return answer{}, problem(admit.ReservationConflict, "This reservation id is open with other content.")
 	case budgetstore.Ended:
@@ -237,13 +237,5 @@ func (s *Service) reserved(c caller, p prepared, reply budgetstore.Reply) (answe
 	if err != nil {
 		return answer{}, problem(codeInternal, err.Error())
 	}
-	return answer{status: status, body: body, rate: rate{limit: c.contract.Limits.RequestsPerMinute, left: reply.Answer.Remaining.Requests}}, nil
-}
-
-// rateOfRefusal is known where the requests themselves refused.
-func rateOfRefusal(c caller, r admit.Refusal) rate {
-	if r.Code != admit.RateLimited || r.Limit != admit.LimitRequests {
-		return rate{}
-	}
-	return rate{limit: c.contract.Limits.RequestsPerMinute, left: r.Ceiling - r.Used, wait: r.FreesAt.Sub(r.At)}
+	return answer{status: status, body: body, rates: ratesOf(c.contract.Limits, reply.Answer.Remaining)}, nil
 }

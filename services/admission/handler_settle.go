@@ -141,7 +141,7 @@ func (s *Service) applySettle(ctx context.Context, subj subject, own admit.Estim
 }
 
 func (s subject) ref() budgetstore.Ref {
-	return budgetstore.Ref{Tenant: budgetstore.Tenant{ID: s.tenant, Epoch: s.epoch}, ID: s.id, ReservedAt: s.reservedAt}
+	return budgetstore.Ref{Tenant: budgetstore.Tenant{ID: s.tenant, Epoch: s.epoch}, ID: s.id, ReservedAt: s.reservedAt, Root: s.call.Root}
 }
 
 // meet decides what a settle means for a reservation that has ended already (design.md 4.3):

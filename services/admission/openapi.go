@@ -110,6 +110,9 @@ func (s *schemas) responses(o operation) doc {
 	out := doc{}
 	for _, a := range o.answers {
 		response := doc{"description": http.StatusText(a.status)}
+		if o.rates {
+			response["headers"] = rateHeaders()
+		}
 		if a.body != nil {
 			response["content"] = doc{"application/json": doc{"schema": s.ref(a.body, false)}}
 		}
@@ -119,6 +122,9 @@ func (s *schemas) responses(o operation) doc {
 	for _, n := range slices.Sorted(maps.Keys(grouped)) {
 		var lines []string
 		headers := doc{}
+		if o.rates && n == http.StatusTooManyRequests {
+			headers = rateHeaders()
+		}
 		for _, c := range grouped[n] {
 			lines = append(lines, fmt.Sprintf("`%s`: %s.", c, title(c)))
 			if c.Retryable() {
@@ -132,6 +138,14 @@ func (s *schemas) responses(o operation) doc {
 		out[strconv.Itoa(n)] = response
 	}
 	return out
+}
+
+// rateHeaders are the RateLimit fields.
+func rateHeaders() doc {
+	return doc{
+		"RateLimit-Policy": doc{"schema": doc{"type": "string"}, "description": "The tenant's rates and its concurrency, as the IETF draft writes them."},
+		"RateLimit":        doc{"schema": doc{"type": "string"}, "description": "What they leave, as far as the decision says."},
+	}
 }
 
 // operational are the paths of pkg/obs.

@@ -21,6 +21,8 @@ type operation struct {
 	optional bool
 	// answers are the statuses of success, each with the struct that is encoded; nil for none.
 	answers []success
+	// rates: the RateLimit fields are among the headers.
+	rates bool
 	// problems are the codes of this call beside those of every call.
 	problems []admit.Code
 }
@@ -78,13 +80,13 @@ func operations() map[string]operation {
 			answers: []success{{http.StatusCreated, executionAnswer{}}}, problems: executionProblems()},
 		"POST /v1/executions/{root}/close": {id: "closeExecution", summary: "Mark a root execution as done: it counts as open no longer, its tokens live on, and a further reservation opens it again", who: byBearer, request: closeRequest{}, optional: true,
 			answers: ok(closeAnswer{}), problems: []admit.Code{codeExecutionNotFound, admit.StoreRecovering}},
-		"POST /v1/reservations": {id: "reserve", summary: "Decide whether a call may be made", who: byBearer, request: reserveRequest{},
+		"POST /v1/reservations": {id: "reserve", summary: "Decide whether a call may be made", who: byBearer, rates: true, request: reserveRequest{},
 			answers: []success{{http.StatusCreated, reserveAnswer{}}, {http.StatusOK, reserveAnswer{}}},
 			problems: []admit.Code{admit.RateLimited, admit.UpstreamThrottled, admit.TenantQuotaExceeded, admit.ToolDeferred, admit.ReadOnlyMode, admit.EstimateExceedsLimit,
 				admit.ExecutionBudgetExceeded, admit.ExecutionDepthExceeded, admit.ExecutionRevoked, admit.ProviderAccountClosed, admit.StoreRecovering, admit.UnknownPrice,
 				admit.ReservationConflict}},
 		"POST /v1/reservations:batch": {id: "reserveBatch", summary: "Decide on up to 256 reservations in one round trip, each with its own answer", who: byBearer,
-			request: batchRequest{}, answers: ok(batchAnswer{})},
+			rates: true, request: batchRequest{}, answers: ok(batchAnswer{})},
 		"GET /v1/reservations/{id}": {id: "getReservation", summary: "How a reservation stands", who: byBearer, answers: ok(stateAnswer{}), problems: reservationProblems()},
 		"POST /v1/reservations/{id}/settle": {id: "settle", summary: "Take what a call has used; once it is answered, it is committed", who: byBearer,
 			request: settleRequest{}, answers: ok(settleAnswer{}), problems: reservationProblems(admit.ReservationConflict)},

@@ -6,7 +6,7 @@ local epoch, generation, offset = unpack_('<i8i8i8', ARGV[1])
 local barred = fence(KEYS[1], epoch, generation)
 if barred then return barred end
 local s, prefix = KEYS[1], sub(KEYS[1], 1, -2)
-call('DEL', s, prefix .. 'e', prefix .. 'o')
+call('DEL', s, prefix .. 'd', prefix .. 'e', prefix .. 'o')
 local time = call('TIME')
 call('HSET', s, '{', zero(-epoch), '{c', pack('<d', offset) .. rep('\0', COLD_SIZE - 8), '{g', pack('<d', generation),
   '{m', pack('<d', time[1] * 1000000 + time[2]))

@@ -42,7 +42,7 @@ local function find(t, prefix, id)
 end
 
 -- Ends a hold: what it holds becomes the actual, in the windows where it was reserved. Its request and its call stay
--- counted. The id is remembered for a while, the last 64 of a tenant.
+-- counted. The id is remembered for a while, see remember.lua, which a script that calls this has too.
 local function finish(t, prefix, id, h, nano, tin, tout, hash, until_, now)
   local second = floor(h.at / 1000000)
   if h.root ~= '' and not t.fields['{x' .. h.root] then fetch(t, { '{x' .. h.root, not t.fields['{r'] and '{r' or nil }) end
@@ -59,6 +59,6 @@ local function finish(t, prefix, id, h, nano, tin, tout, hash, until_, now)
   else
     t[23] = t[23] - call('HDEL', prefix .. 'e', id)
   end
-  put(t, '{d', sub(get(t, '{d'), -441) .. pack('<c4I3', sub(hash, 3), until_ % 16777216))
-  put(t, '{f', sub(get(t, '{f'), -126) .. sub(hash, 1, 2))
+  local F = get(t, '{f')
+  put(t, '{f', remember(t.key, F ~= '' and F, hash, until_))
 end

@@ -38,12 +38,13 @@ if expiring > 0 then
   if H then return string.sub(H, 218, 233) ~= string.sub(ARGV[3], 33, 48) and '\3' or '\4' end
 end
 if F then
-  local from = string.find(F, hash, 1, true)
+  local from = string.find(F, hash, 2, true)
   while from do
-    if from % 2 == 1 then
-      local D, i = call('HGET', key, '{d'), (from - 1) / 2 * 7 + 1
-      local left = (unpack_('<I3', D, i + 4) - (now - now % 1000000) / 1000000) % 16777216
-      if string.sub(D, i, i + 3) == string.sub(arg, 143, 146) and left > 0 and left < 8388608 then return '\4' end
+    if from % 2 == 0 then
+      local place = (string.byte(F) + (#F + 1 - from) / 2) % 64 * 7
+      local rest, until_ = unpack_('<c4I3', call('GETRANGE', string.sub(key, 1, -2) .. 'd', place, place + 6))
+      local left = (until_ - (now - now % 1000000) / 1000000) % 16777216
+      if rest == string.sub(arg, 143, 146) and left > 0 and left < 8388608 then return '\4' end
     end
     from = string.find(F, hash, from + 1, true)
   end

@@ -18,8 +18,7 @@
 --   field "{c" + 1 next journal offset  2-7 month label (4 bytes), version of its external total (x3)
 --     8-31 external minutes: start (s, 4 bytes), nano-dollars, version (x8)
 --   field "{r" + the ring, see roll.lua
---   field "{f"  ids that ended lately, 2 bytes of each one's hash: most reservations need to read no more of them
---   field "{d"  the other 4 bytes of each hash, and 3 for the second until which it is remembered
+--   field "{f"  ids that ended lately, see remember.lua; key d, a string, has what most reservations need not read of them
 --   field "{g"  see fence.lua; + "{m"  see based.lua
 --   field "{o"  see opened.lua
 --   field "{x<root>" an execution, see executions.lua

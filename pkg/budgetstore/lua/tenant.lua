@@ -5,7 +5,10 @@ local S = call('HGET', KEYS[1], '{')
 if ARGV[2] == 'create' then
   if S and current(S, epoch) then return '\1' end
   if S and math.abs(unpack_('<d', S)) > epoch then return '\12' end
-  if S then call('DEL', KEYS[1], sub(KEYS[1], 1, -2) .. 'e', sub(KEYS[1], 1, -2) .. 'o') end
+  if S then
+    local prefix = sub(KEYS[1], 1, -2)
+    call('DEL', KEYS[1], prefix .. 'd', prefix .. 'e', prefix .. 'o')
+  end
   call('HSET', KEYS[1], '{', zero(-epoch), '{c', rep('\0', COLD_SIZE))
   return '\0'
 end
