@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -18,14 +19,14 @@ func TestConnectAddresses(t *testing.T) {
 		"redis://h:1/0", "rediss://u:p@h:1", "redis+cluster://h:1?addr=h:2", "redis+sentinel://h:1/0?master_name=m",
 		"redis+sentinel://h:1/0?master_name=m&password_file=" + file, "rediss+cluster://weir@h:1?addr=h:2&password_file=" + file,
 	} {
-		client, err := connect(url, nil, 0)
+		client, err := connect(url, nil, 0, time.Second)
 		if err != nil {
 			t.Errorf("%s: %v", url, err)
 			continue
 		}
 		_ = client.Close()
 	}
-	client, err := connect("redis://weir@h:1/2?password_file="+file, nil, 0)
+	client, err := connect("redis://weir@h:1/2?password_file="+file, nil, 0, time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func TestConnectAddresses(t *testing.T) {
 		"", "http://h", "redis+x://h", "h:1", "redis://:sec%ret@h", "redis://:sec#ret@h:1", "redis://:sec/ret@h:1",
 		"redis://:secret@h:1?password_file=" + file, "redis://h:1?password_file=/none", "redis://h:1?x=y",
 	} {
-		if _, err := connect(url, nil, 0); err == nil || strings.Contains(err.Error(), "sec") {
+		if _, err := connect(url, nil, 0, time.Second); err == nil || strings.Contains(err.Error(), "sec") {
 			t.Errorf("%q: %v", url, err)
 		}
 	}

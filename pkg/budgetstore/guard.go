@@ -70,15 +70,16 @@ type Standing struct {
 	ReplicationIDs []string
 	// Seal is the token of a planned restart; "" = none.
 	Seal string
-	// Runs are the run ids of the masters, sorted: each process has its own. Promoted: one of them was a replica lately.
-	Runs     []string
-	Promoted bool
+	// Runs are the run ids of the masters, sorted: each process has its own.
+	Runs []string
+	// Formerly are the master_replid of those whose replica a master was lately; empty: none was one.
+	Formerly []string
 }
 
 // Unbroken reports whether s is of the same processes as an earlier standing, none of which was a replica in between. For
 // standings that are seconds apart: Redis forgets after an hour without replicas that it was one.
 func (s Standing) Unbroken(earlier Standing) bool {
-	return !s.Promoted && len(s.Runs) > 0 && slices.Equal(s.Runs, earlier.Runs)
+	return len(s.Formerly) == 0 && len(s.Runs) > 0 && slices.Equal(s.Runs, earlier.Runs)
 }
 
 const sealKey = "w:seal"
@@ -119,7 +120,9 @@ func (s *Store) masters(ctx context.Context) (Standing, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		out.ReplicationIDs, out.Runs = append(out.ReplicationIDs, id), append(out.Runs, infoField(server, "run_id"))
-		out.Promoted = out.Promoted || strings.Trim(infoField(info, "master_replid2"), "0") != ""
+		if former := infoField(info, "master_replid2"); strings.Trim(former, "0") != "" {
+			out.Formerly = append(out.Formerly, former)
+		}
 		return nil
 	}
 	var err error

@@ -50,6 +50,10 @@ type Options struct {
 	// ExecutionTTL is how long a root execution is kept from its start: more
 	// than its maximum age plus the life of a token. Default 48 h.
 	ExecutionTTL time.Duration
+	// ConnectionLasts is how long a connection is used, give or take a quarter, so that an address which leads elsewhere by
+	// now (a name that was changed, a master that was moved) is followed although the old server still answers; those that
+	// watch go in half of that. Default 20 s; the URL's conn_max_lifetime goes before.
+	ConnectionLasts time.Duration
 	// ScriptClock replaces Redis' TIME inside the scripts. For tests and
 	// simulations only; nil in production.
 	ScriptClock func() time.Time
@@ -63,6 +67,7 @@ type Store struct {
 	stream  *redis.AutoPipeliner // for scripts: concurrent calls share round trips
 	scripts scripts
 	opts    Options
+	url     string
 }
 
 // Open connects and checks that Redis answers and never evicts keys. url is
@@ -77,16 +82,33 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if opts.ExecutionTTL == 0 {
 		opts.ExecutionTTL = 48 * time.Hour
 	}
+	if opts.ConnectionLasts == 0 {
+		opts.ConnectionLasts = 20 * time.Second
+	}
 	loaded, err := loadScripts()
 	if err != nil {
 		return nil, err
 	}
-	watch := newGuard()
-	client, err := connect(url, watch.check, 0)
+	s, err := open(url, opts, loaded, newGuard())
 	if err != nil {
 		return nil, err
 	}
-	probe, err := connect(url, nil, 2)
+	if err := s.check(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Afresh is the same store by new connections, its address resolved anew: what it says is not an old connection's. The
+// caller closes it.
+func (s *Store) Afresh() (*Store, error) { return open(s.url, s.opts, s.scripts, s.guard) }
+
+func open(url string, opts Options, loaded scripts, watch *guard) (*Store, error) {
+	client, err := connect(url, watch.check, 0, opts.ConnectionLasts)
+	if err != nil {
+		return nil, err
+	}
+	probe, err := connect(url, nil, 2, opts.ConnectionLasts/2)
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
@@ -94,11 +116,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, client.Close(), probe.Close())
 	}
-	s := &Store{client: client, probe: probe, guard: watch, stream: stream, scripts: loaded, opts: opts}
-	if err := s.check(ctx); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
+	return &Store{client: client, probe: probe, guard: watch, stream: stream, scripts: loaded, opts: opts, url: url}, nil
 }
 
 // readTimeout is when a connection that does not answer is given up, unless
@@ -108,8 +126,8 @@ const readTimeout = time.Second
 
 // connect parses the URL forms of Open. A context's deadline bounds every
 // call; go-redis may retry within it, because the scripts are idempotent.
-// hook sees every new connection; size bounds the pool, 0 is the client's own.
-func connect(url string, hook func(context.Context, *redis.Conn) error, size int) (redis.UniversalClient, error) {
+// hook sees every new connection; size bounds the pool, 0 is the client's own; lasts bounds the life of a connection.
+func connect(url string, hook func(context.Context, *redis.Conn) error, size int, lasts time.Duration) (redis.UniversalClient, error) {
 	url, err := passwordFile(url)
 	if err != nil {
 		return nil, err
@@ -126,6 +144,7 @@ func connect(url string, hook func(context.Context, *redis.Conn) error, size int
 		}
 		o.ContextTimeoutEnabled, o.MaintNotificationsConfig = true, quiet
 		o.ReadTimeout, o.OnConnect, o.PoolSize = cmp.Or(o.ReadTimeout, readTimeout), hook, cmp.Or(size, o.PoolSize)
+		o.ConnMaxLifetime, o.ConnMaxLifetimeJitter = cmp.Or(o.ConnMaxLifetime, lasts), cmp.Or(o.ConnMaxLifetimeJitter, lasts/4)
 		return redis.NewClient(o), nil
 	case "+cluster":
 		o, err := redis.ParseClusterURL(url)
@@ -134,6 +153,7 @@ func connect(url string, hook func(context.Context, *redis.Conn) error, size int
 		}
 		o.ContextTimeoutEnabled, o.MaintNotificationsConfig = true, quiet
 		o.ReadTimeout, o.OnConnect, o.PoolSize = cmp.Or(o.ReadTimeout, readTimeout), hook, cmp.Or(size, o.PoolSize)
+		o.ConnMaxLifetime, o.ConnMaxLifetimeJitter = cmp.Or(o.ConnMaxLifetime, lasts), cmp.Or(o.ConnMaxLifetimeJitter, lasts/4)
 		return redis.NewClusterClient(o), nil
 	case "+sentinel":
 		o, err := redis.ParseFailoverURL(url)
@@ -142,6 +162,7 @@ func connect(url string, hook func(context.Context, *redis.Conn) error, size int
 		}
 		o.ContextTimeoutEnabled, o.ReadTimeout = true, cmp.Or(o.ReadTimeout, readTimeout)
 		o.OnConnect, o.PoolSize = hook, cmp.Or(size, o.PoolSize)
+		o.ConnMaxLifetime, o.ConnMaxLifetimeJitter = cmp.Or(o.ConnMaxLifetime, lasts), cmp.Or(o.ConnMaxLifetimeJitter, lasts/4)
 		return redis.NewFailoverClient(o), nil
 	default:
 		return nil, fmt.Errorf("redis address: scheme %q is not redis, rediss, or one of them with +cluster or +sentinel", scheme)

@@ -47,8 +47,12 @@ type RedisEpoch struct {
 	RaisedAt, LostActiveAt time.Time
 	// BarrierAt is when the barrier markers were written, RecoveredAt when the recovery ended.
 	BarrierAt, RecoveredAt time.Time
+	// RaisedIn are the master_replid of the Redis in which the loss was seen; empty: not known.
+	RaisedIn []string
 	// Seal is the text that Redis must bring back to count as whole; "" = not sealed.
 	Seal string
+	// LeaseReach is the longest of the replicas whose leases may have run when the epoch was raised (Replica.LeaseReach).
+	LeaseReach time.Duration
 	// Now is Postgres' clock at the reading.
 	Now time.Time
 }
@@ -67,7 +71,8 @@ func (e RedisEpoch) LastLease() time.Time {
 }
 
 const selectEpoch = `SELECT epoch, state = 'recovering', replication_ids, active_at, lost, raised_at, lost_active_at, barrier_at, recovered_at,
-	coalesce(seal, ''), clock_timestamp() FROM redis_epoch`
+	raised_in, coalesce(seal, ''), (SELECT coalesce(max(lease_reach), '0') FROM admission_replicas r
+		WHERE r.at + r.lease_reach > coalesce(raised_at, clock_timestamp()) - interval '1 minute'), clock_timestamp() FROM redis_epoch`
 
 // EpochRow reads the row; false if no epoch was ever made.
 func (s *Store) EpochRow(ctx context.Context) (RedisEpoch, bool, error) {
@@ -91,7 +96,8 @@ func epochRow(r pgx.Row) (RedisEpoch, bool, error) {
 	var e RedisEpoch
 	var lost *int64
 	var raised, lostActive, barrier, recovered *time.Time
-	err := r.Scan(&e.Epoch, &e.Recovering, &e.ReplicationIDs, &e.ActiveAt, &lost, &raised, &lostActive, &barrier, &recovered, &e.Seal, &e.Now)
+	err := r.Scan(&e.Epoch, &e.Recovering, &e.ReplicationIDs, &e.ActiveAt, &lost, &raised, &lostActive, &barrier, &recovered,
+		&e.RaisedIn, &e.Seal, &e.LeaseReach, &e.Now)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return RedisEpoch{}, false, nil
@@ -111,14 +117,15 @@ func epochRow(r pgx.Row) (RedisEpoch, bool, error) {
 }
 
 // raiseEpoch takes an epoch's place. What the row said about replication ids is about the lost Redis.
-const raiseEpoch = `UPDATE redis_epoch SET epoch = $2, state = 'recovering', replication_ids = '{}', lost = $1, raised_at = clock_timestamp(),
-	lost_active_at = active_at, barrier_at = NULL, recovered_at = NULL, seal = NULL WHERE epoch = $1`
+const raiseEpoch = `UPDATE redis_epoch SET epoch = $2, state = 'recovering', replication_ids = '{}', raised_in = $3, lost = $1,
+	raised_at = clock_timestamp(), lost_active_at = active_at, barrier_at = NULL, recovered_at = NULL, seal = NULL WHERE epoch = $1`
 
 // RaiseEpoch replaces the epoch lost by next (above it, below 2^52), which is recovering from then on, and appends the
-// markers, one per partition of usage.events.v1, in the same transaction. Of several callers one is told true; false
-// means that the epoch is not lost any more. It fails when a transaction in flight keeps it waiting for 2 s: repeat it.
-func (s *Store) RaiseEpoch(ctx context.Context, lost, next int64, markers []outbox.Event) (bool, error) {
-	raised, err := s.mark(ctx, markers, raiseEpoch, lost, next)
+// markers, one per partition of usage.events.v1, in the same transaction. in are the replication ids of the Redis in which
+// the loss was seen, if they are known. Of several callers one is told true; false means that the epoch is not lost any
+// more. It fails when a transaction in flight keeps it waiting for 2 s: repeat it.
+func (s *Store) RaiseEpoch(ctx context.Context, lost, next int64, markers []outbox.Event, in ...string) (bool, error) {
+	raised, err := s.mark(ctx, markers, raiseEpoch, lost, next, nonNilIDs(in))
 	if err != nil {
 		return false, fmt.Errorf("pgstore: raise epoch %d: %w", lost, err)
 	}

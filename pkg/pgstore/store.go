@@ -156,8 +156,8 @@ func (s *Store) HasTenantStates(ctx context.Context) (bool, error) {
 	return any, nil
 }
 
-// Prune removes up to limit reservations and executions each that are older than their retention; the number is what
-// was removed. A reservation id that is gone may be used again (design.md I11).
+// Prune removes up to limit reservations and executions each that are older than their retention, and replicas that are
+// gone for a day; the number is what was removed of the former. A reservation id that is gone may be used again (design.md I11).
 func (s *Store) Prune(ctx context.Context, reservations, executions time.Time, limit int) (int64, error) {
 	var removed int64
 	for _, q := range []struct {
@@ -172,6 +172,9 @@ func (s *Store) Prune(ctx context.Context, reservations, executions time.Time, l
 			return removed, fmt.Errorf("pgstore: prune: %w", err)
 		}
 		removed += tag.RowsAffected()
+	}
+	if _, err := s.pool.Exec(ctx, "DELETE FROM admission_replicas WHERE at + lease_reach < clock_timestamp() - interval '1 day'"); err != nil {
+		return removed, fmt.Errorf("pgstore: prune replicas: %w", err)
 	}
 	return removed, nil
 }

@@ -36,6 +36,9 @@ type subject struct {
 	held       admit.Estimate
 	call       call
 	rawCall    []byte
+	// day, month and fingerprint are known where the hold or its receipt was found.
+	day, month  int32
+	fingerprint admit.Fingerprint
 	// direct: the hold is in Redis, of this epoch, so the settle script will apply the amount.
 	direct bool
 }

@@ -49,9 +49,14 @@ type Config struct {
 	// SampleAdmits: one of so many admissions is published on admission.decisions.v1; 0 = none. Refusals and rung changes
 	// always are.
 	SampleAdmits int64
+	// RememberHolds bounds the open holds that this replica remembers in order to show them when Redis is lost, about 400 B
+	// each; 0 = none.
+	RememberHolds int
 	// Retention is how long the end of a reservation is remembered in Postgres; after it, its id may be used again.
 	Retention time.Duration
 
+	// connectionLasts is budgetstore.Options.ConnectionLasts. For tests only.
+	connectionLasts time.Duration
 	// afterStep is told of each step of a recovery that this replica leads; its error ends the lead, as a crash there would.
 	// For tests only.
 	afterStep func(recovery.Step) error
@@ -60,6 +65,9 @@ type Config struct {
 // maxRootAge is the oldest a root execution may be: below the 35 days that its revocation and its events are kept, and
 // the time that its key stays in Redis.
 const maxRootAge = 7 * 24 * time.Hour
+
+// maxRemembered bounds -remember-holds: 7 GB.
+const maxRemembered = 1 << 24
 
 // LoadConfig reads flags and environment. run false: exit with code.
 func LoadConfig(args []string, lookup func(string) (string, bool), out, errOut io.Writer) (cfg Config, code int, run bool) {
@@ -84,6 +92,7 @@ func LoadConfig(args []string, lookup func(string) (string, bool), out, errOut i
 	reap := s.Duration("reap-interval", time.Second, "how often to look for leases that ran out")
 	ttl := s.Duration("token-ttl", time.Hour, "life of an execution token")
 	sample := s.Int("sample-admits", 100, "publish one of so many admissions on admission.decisions.v1; 0: none")
+	remember := s.Int("remember-holds", 65536, "open holds that this replica remembers, to show them when Redis is lost, about 400 B each; 0: none")
 	retention := s.Duration("reservation-retention", 90*24*time.Hour, "how long the end of a reservation is remembered")
 	s.Require("kafka", "redis", "postgres", "http")
 	s.Check(func() (err error) { cfg.Kafka, err = bus.ParseAddress(*kafka); return err })
@@ -106,8 +115,8 @@ func LoadConfig(args []string, lookup func(string) (string, bool), out, errOut i
 		return nil
 	})
 	s.Check(func() error {
-		if *sample < 0 {
-			return errors.New("-sample-admits is not negative")
+		if *sample < 0 || *remember < 0 || *remember > maxRemembered {
+			return errors.New("-sample-admits is not negative, -remember-holds is from 0 to 16777216")
 		}
 		return nil
 	})
@@ -117,7 +126,7 @@ func LoadConfig(args []string, lookup func(string) (string, bool), out, errOut i
 	cfg.Redis, cfg.Postgres, cfg.HTTP, cfg.GRPC, cfg.LogLevel, cfg.LogFormat = *redis, *postgres, *http, *grpc, *level, *format
 	cfg.JWKSURL, cfg.JWT = *jwks, identity.JWTConfig{Issuer: *issuer, Audience: *audience, TenantClaim: *claim}
 	cfg.MaxLease, cfg.Deadline, cfg.ReapInterval, cfg.TokenTTL, cfg.Retention = *lease, *deadline, *reap, *ttl, *retention
-	cfg.SampleAdmits = int64(*sample)
+	cfg.SampleAdmits, cfg.RememberHolds = int64(*sample), int(*remember)
 	return cfg, 0, true
 }
 

@@ -31,6 +31,7 @@ var (
 	errEpochUnknown = errors.New("the epoch of the budget store was not read yet")
 	errEpochOld     = errors.New("the epoch of the budget store was not read for 2 s")
 	errRefused      = errors.New("the budget store is not ours to serve from")
+	errElsewhere    = errors.New("this replica is led to another Redis than the others, which still serve from theirs")
 )
 
 // recoveringError says that the counters of the epoch are being made anew.
@@ -60,13 +61,15 @@ type epochs struct {
 	err error
 	// whole is the row of the last Redis that was found to be whole: while Redis does not answer, that stands.
 	whole recovery.Row
+	// unserved is when nobody was last to be served, by what was read.
+	unserved time.Time
 	// seen is what that Redis said of itself, at seenAt.
 	seen   budgetstore.Standing
 	seenAt time.Time
 }
 
 // ready is the epoch to serve in now.
-func (e *epochs) ready(now time.Time, maxLease time.Duration) (int64, error) {
+func (e *epochs) ready(now time.Time, reach time.Duration) (int64, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	switch {
@@ -77,7 +80,7 @@ func (e *epochs) ready(now time.Time, maxLease time.Duration) (int64, error) {
 	case now.Sub(e.at) > epochLasts:
 		return 0, errEpochOld
 	case e.row.Recovering:
-		at, end := e.row.Now.Add(now.Sub(e.at)), leasesEnd(e.row, maxLease)
+		at, end := e.row.Now.Add(now.Sub(e.at)), leasesEnd(e.row, reach)
 		return 0, recoveringError{epoch: e.row.Epoch, retry: recovery.RetryAfter(at, end), left: end.Sub(at)}
 	}
 	return e.row.Epoch, nil
@@ -105,7 +108,23 @@ func (e *epochs) set(row pgstore.RedisEpoch, at time.Time, err error) {
 	e.row, e.at, e.err = row, at, err
 	if err == nil && !row.Recovering {
 		e.whole = judged(row)
+	} else {
+		e.unserved = at
 	}
+}
+
+// unanswered: Redis was asked at that time, in vain.
+func (e *epochs) unanswered(at time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.unserved = at
+}
+
+// servedFor reports whether everybody was served for d.
+func (e *epochs) servedFor(d time.Duration, now time.Time) bool {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.err == nil && !e.row.Recovering && now.Sub(e.at) < epochLasts && now.Sub(e.unserved) > d
 }
 
 // saw remembers a Redis that was found to be whole.
@@ -133,14 +152,18 @@ func judged(e pgstore.RedisEpoch) recovery.Row {
 	return recovery.Row{Epoch: e.Epoch, Recovering: e.Recovering, ReplicationIDs: e.ReplicationIDs, Seal: e.Seal}
 }
 
-// leasesEnd is when no lease of the lost epoch runs any more, by Postgres' clock.
-func leasesEnd(row pgstore.RedisEpoch, maxLease time.Duration) time.Time {
+// leasesEnd is when no lease of the lost epoch runs any more, by Postgres' clock. reach is this replica's own; that of any
+// other may be longer.
+func leasesEnd(row pgstore.RedisEpoch, reach time.Duration) time.Time {
 	last := row.LastLease()
 	if last.IsZero() {
 		return last
 	}
-	return recovery.LeasesEnd(last, maxLease)
+	return recovery.LeasesEnd(last, max(reach, row.LeaseReach))
 }
+
+// leaseReach is how long after a decision to admit a lease may end here.
+func (c Config) leaseReach() time.Duration { return c.MaxLease + c.Deadline }
 
 // of names a tenant in the epoch of now.
 func (s *Service) of(tenant string) (budgetstore.Tenant, error) {
@@ -154,12 +177,12 @@ func (s *Service) of(tenant string) (budgetstore.Tenant, error) {
 // epoch is the one of now; the error says why nobody is served. Where the last reading is too old, because this process
 // stood still or had no turn, it is read again before anybody is refused; calls share that.
 func (s *Service) epoch() (int64, error) {
-	epoch, err := s.epochs.ready(s.deps.Now(), s.cfg.MaxLease)
+	epoch, err := s.epochs.ready(s.deps.Now(), s.cfg.leaseReach())
 	if !errors.Is(err, errEpochOld) {
 		return epoch, err
 	}
 	_, _, _ = s.reading.Do("", func() (any, error) { return s.readEpoch(s.life), nil })
-	return s.epochs.ready(s.deps.Now(), s.cfg.MaxLease)
+	return s.epochs.ready(s.deps.Now(), s.cfg.leaseReach())
 }
 
 // sameEpoch is the readiness check: a replica that refuses every reservation must not look ready.
@@ -204,7 +227,9 @@ func (s *Service) readEpoch(ctx context.Context) bool {
 	defer done()
 	redis, err := s.counters.Inspect(ask)
 	if err != nil {
-		if s.epochs.stands(row) {
+		s.epochs.unanswered(sent)
+		reported := s.report(ctx, 0) == nil
+		if s.epochs.stands(row) && reported {
 			s.keepServing(ctx, row, sent)
 		} else {
 			s.know(row, sent, err)
@@ -229,6 +254,14 @@ func (s *Service) admitMasters(row pgstore.RedisEpoch, sent time.Time) {
 // actOn does what the verdict on Redis asks for.
 func (s *Service) actOn(ctx context.Context, row pgstore.RedisEpoch, redis budgetstore.Standing, sent time.Time) bool {
 	verdict, reason := recovery.Judge(judged(row), saysRedis(redis, s.epochs.unbroken(redis, sent)))
+	sees := int64(0)
+	if verdict == recovery.Serve || verdict == recovery.Recover {
+		sees = row.Epoch
+	}
+	if err := s.report(ctx, sees); err != nil {
+		s.logQuietly("report", "the other replicas cannot be told what this one sees", err)
+		return false // what was read last grows old
+	}
 	switch verdict {
 	case recovery.Serve:
 		s.epochs.saw(redis, sent)
@@ -240,17 +273,45 @@ func (s *Service) actOn(ctx context.Context, row pgstore.RedisEpoch, redis budge
 	case recovery.Refuse:
 		s.know(row, sent, fmt.Errorf("%w: %s (Postgres says epoch %d, Redis %d)", errRefused, reason, row.Epoch, redis.Epoch))
 	case recovery.Raise:
+		s.know(row, sent, fmt.Errorf("%w: %s", budgetstore.ErrEpoch, reason))
 		if row.Recovering { // the leader decides: it is the one that writes there
-			s.know(row, sent, fmt.Errorf("%w: %s", budgetstore.ErrEpoch, reason))
 			return false
 		}
-		return s.raise(ctx, row.Epoch, string(reason))
+		return s.raiseSeen(ctx, row, redis, reason, sent)
 	}
 	return false
 }
 
 func saysRedis(r budgetstore.Standing, unbroken bool) recovery.Redis {
-	return recovery.Redis{Epoch: r.Epoch, ReplicationIDs: r.ReplicationIDs, Seal: r.Seal, Unbroken: unbroken}
+	return recovery.Redis{Epoch: r.Epoch, ReplicationIDs: r.ReplicationIDs, Seal: r.Seal, Formerly: r.Formerly, Unbroken: unbroken}
+}
+
+// reportEvery is how often a replica says what it sees, where nothing has changed.
+const reportEvery = time.Second
+
+// reported is what this replica last said of itself.
+type reported struct {
+	mu sync.Mutex
+	as pgstore.Replica
+	at time.Time
+}
+
+// report tells the other replicas which epoch's Redis this one has found, and what they wait for in a recovery.
+func (s *Service) report(ctx context.Context, sees int64) error {
+	s.reported.mu.Lock()
+	defer s.reported.mu.Unlock()
+	now := s.deps.Now()
+	as := pgstore.Replica{ID: s.id, Sees: sees, Shown: s.holds.complete.Load(), LeaseReach: s.cfg.leaseReach()}
+	if as == s.reported.as && now.Sub(s.reported.at) < reportEvery {
+		return nil
+	}
+	write, cancel := s.bounded(ctx)
+	defer cancel()
+	if err := s.rows.Report(write, as); err != nil {
+		return err
+	}
+	s.reported.as, s.reported.at = as, now
+	return nil
 }
 
 // keepServing goes on by what was read, and has that recorded once a second: no lease is given later than 2 s after it.
@@ -281,6 +342,9 @@ func (s *Service) know(row pgstore.RedisEpoch, at time.Time, err error) {
 		state = 1
 	}
 	s.metrics.recovery.serving.Set(state)
+	if now := s.deps.Now(); s.epochs.servedFor(ownHoldLasts, now) {
+		s.holds.sweep(now)
+	}
 }
 
 // adopt records a Redis that is whole. Of several replicas one does it; the others read what it wrote.

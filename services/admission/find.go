@@ -86,7 +86,8 @@ func subjectOf(t budgetstore.Tenant, h budgetstore.Hold) (*subject, error) {
 	if held, changed := c.heldIn(h.Scopes); changed {
 		c, kept = held, held.encode()
 	}
-	return &subject{tenant: t.ID, id: h.ID, reservedAt: h.Answer.ReservedAt, epoch: t.Epoch, held: h.Held, call: c, rawCall: kept, direct: true}, nil
+	return &subject{tenant: t.ID, id: h.ID, reservedAt: h.Answer.ReservedAt, epoch: t.Epoch, held: h.Held, call: c, rawCall: kept,
+		day: h.Answer.Day, month: h.Answer.Month, fingerprint: h.Fingerprint, direct: true}, nil
 }
 
 func (s *Service) fromReceipt(tenant, id, text string) (*subject, *Problem) {
@@ -102,7 +103,8 @@ func (s *Service) fromReceipt(tenant, id, text string) (*subject, *Problem) {
 		return nil, invalid("receipt", "The receipt does not say what was reserved.")
 	}
 	return &subject{tenant: tenant, id: id, reservedAt: time.Unix(0, r.ReservedAt).UTC(), epoch: r.Epoch,
-		held: admit.Estimate{Nanos: money.Nano(r.HeldNanos), InputTokens: r.InputTokens, OutputTokens: r.OutputTokens}, call: c, rawCall: r.Call}, nil
+		held: admit.Estimate{Nanos: money.Nano(r.HeldNanos), InputTokens: r.InputTokens, OutputTokens: r.OutputTokens}, call: c, rawCall: r.Call,
+		day: r.Day, month: r.Month, fingerprint: r.Fingerprint}, nil
 }
 
 func fromRow(row pgstore.Row) (subject, error) {

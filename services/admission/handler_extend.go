@@ -115,6 +115,7 @@ func (s *Service) extended(ctx context.Context, subj subject, reply budgetstore.
 	case reply.Stop:
 		out.Reason, out.Detail = string(reply.Refusal.Code), reply.Refusal.Detail()
 	default:
+		s.rememberExtended(subj, reply.Held, reply.LeaseUntil)
 		held := amountsOf(reply.Held)
 		out.Reserved, out.ExpiresAt = &held, clock(reply.LeaseUntil)
 	}

@@ -26,6 +26,9 @@ func (s *Service) release(ctx context.Context, c caller, id string, req releaseR
 
 	// decide, save: Postgres decides between this and settle and expiry
 	body, err := s.saveRelease(ctx, subj, row)
+	if err == nil {
+		s.forget(subj)
+	}
 	return answer{status: http.StatusOK, body: body}, err
 }
 

@@ -237,5 +237,6 @@ func (s *Service) reserved(c caller, p prepared, reply budgetstore.Reply) (answe
 	if err != nil {
 		return answer{}, problem(codeInternal, err.Error())
 	}
+	s.remember(h)
 	return answer{status: status, body: body, rates: ratesOf(c.contract.Limits, reply.Answer.Remaining)}, nil
 }

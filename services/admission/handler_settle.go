@@ -47,6 +47,7 @@ func (s *Service) settle(ctx context.Context, c caller, id string, req settleReq
 	if err != nil {
 		return answer{}, err
 	}
+	s.forget(subj)
 
 	// emit: the outbox row is committed with the settle.
 	return answer{status: http.StatusOK, body: body}, nil

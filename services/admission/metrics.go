@@ -17,6 +17,7 @@ type metrics struct {
 	healed       prometheus.Counter
 	expired      prometheus.Counter
 	reaperErrors prometheus.Counter
+	forgotten    prometheus.Counter
 	recovery     recoveryMetrics
 	badRecords   *prometheus.CounterVec
 	dropped      *prometheus.CounterVec
@@ -42,6 +43,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		healed:       counter("journal_applied_total", "Journal entries that changed a counter."),
 		expired:      counter("expired_total", "Holds ended because their owner did not."),
 		reaperErrors: counter("reaper_errors_total", "Looks for expired leases that failed."),
+		forgotten:    counter("holds_forgotten_total", "Open holds that were no longer remembered because -remember-holds others were granted since."),
 		recovery:     newRecoveryMetrics(r),
 		badRecords:   vec("bad_records_total", "Records of followed topics that were refused.", "topic"),
 		dropped:      vec("decisions_dropped_total", "Decisions that were not queued, by kind; a trip is decided again at the next refusal.", "kind"),
@@ -51,7 +53,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		dearest: counter("held_at_dearest_total", "Reservations without a price that were priced at their provider's dearest rates (unknown_price: dearest)."),
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "weir_admission_decisions_waiting", Help: "Decisions not yet acknowledged by Kafka."}),
 	}
-	r.MustRegister(m.answers, m.seconds, m.settles, m.missed, m.healed, m.expired, m.reaperErrors, m.badRecords, m.dropped, m.events, m.unusable, m.dearest, m.waiting)
+	r.MustRegister(m.answers, m.seconds, m.settles, m.missed, m.healed, m.expired, m.reaperErrors, m.forgotten, m.badRecords, m.dropped, m.events, m.unusable, m.dearest, m.waiting)
 	return m
 }
 

@@ -10,6 +10,9 @@ type recoveryMetrics struct {
 	seconds prometheus.Histogram
 	loads   prometheus.Counter
 	pending prometheus.Counter
+	// Of holds that this replica remembers: shown to a recovery, or not taken by it.
+	shown, unshown prometheus.Counter
+	contradicted   *prometheus.CounterVec
 }
 
 func newRecoveryMetrics(r prometheus.Registerer) recoveryMetrics {
@@ -23,7 +26,13 @@ func newRecoveryMetrics(r prometheus.Registerer) recoveryMetrics {
 			Buckets: []float64{1, 2, 5, 10, 30, 60, 120, 130, 150, 180, 300, 600, 1800}}),
 		loads:   prometheus.NewCounter(prometheus.CounterOpts{Name: "weir_recovery_tenants_loaded_total", Help: "Tenants whose counters were made anew."}),
 		pending: prometheus.NewCounter(prometheus.CounterOpts{Name: "weir_recovery_holds_kept_total", Help: "Extensions by receipt that were taken during a recovery."}),
+		shown: prometheus.NewCounter(prometheus.CounterOpts{Name: "weir_recovery_holds_shown_total",
+			Help: "Open holds that this replica remembered and showed to a recovery."}),
+		unshown: prometheus.NewCounter(prometheus.CounterOpts{Name: "weir_recovery_holds_not_shown_total",
+			Help: "The same, which the recovery did not take: too late, too many of the tenant, or the tenant is gone."}),
+		contradicted: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "weir_recovery_contradicted_total",
+			Help: "Losses that this replica saw and that were none, by who knew better: the other replicas, or a new connection."}, []string{"by"}),
 	}
-	r.MustRegister(m.step, m.serving, m.started, m.seconds, m.loads, m.pending)
+	r.MustRegister(m.step, m.serving, m.started, m.seconds, m.loads, m.pending, m.shown, m.unshown, m.contradicted)
 	return m
 }

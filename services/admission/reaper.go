@@ -113,6 +113,7 @@ func (s *Service) expire(ctx context.Context, t budgetstore.Tenant, h budgetstor
 	if err != nil {
 		return err
 	}
+	s.forget(*subj)
 	if done {
 		s.metrics.expired.Inc()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weir-project/weir/pkg/budgetstore"
@@ -19,6 +20,10 @@ const (
 	// still this one.
 	stepPause     = 500 * time.Millisecond
 	checkInterval = time.Second
+	// showWithin is what replicas get to show their holds, from when they may. The leases take longer, as a rule.
+	showWithin = 10 * time.Second
+	// elsewhereWithin is how long after a raise only a replica that sees the same Redis as the one that raised may begin.
+	elsewhereWithin = 10 * time.Second
 	// sayInterval is how often a recovery that waits says for what.
 	sayInterval = 10 * time.Second
 )
@@ -35,7 +40,8 @@ type recoverer struct {
 	row    pgstore.RedisEpoch // as of readAt
 	readAt time.Time
 	began  time.Time
-	books  []*book // by partition
+	begun  time.Time // since when holds may be shown, as far as this leader knows
+	books  []*book   // by partition
 	did    recovery.Progress
 
 	// What was done, for the log: tenants, pending holds that became open ones, journal entries, executions.
@@ -75,7 +81,7 @@ func (s *Service) lead(ctx context.Context) error {
 		defer done()
 		_ = lead.Close(end) // the server gives the lead up by itself
 	}()
-	r := &recoverer{s: s, lead: lead, began: s.deps.Now(), loaded: map[string]bool{}}
+	r := &recoverer{s: s, lead: lead, began: s.deps.Now(), begun: s.deps.Now(), loaded: map[string]bool{}}
 	if r.maker.Generation, err = lead.Generation(try); err != nil {
 		return err
 	}
@@ -84,7 +90,7 @@ func (s *Service) lead(ctx context.Context) error {
 		return err
 	}
 	r.maker.Epoch, r.row, r.readAt = row.Epoch, row, s.deps.Now()
-	s.deps.Log.Warn("this replica leads the recovery of the budget store", "epoch", row.Epoch, "leases_end", leasesEnd(row, s.cfg.MaxLease),
+	s.deps.Log.Warn("this replica leads the recovery of the budget store", "epoch", row.Epoch, "leases_end", leasesEnd(row, s.cfg.leaseReach()),
 		"about", s.recoveryLeft(row).Round(time.Second).String())
 	err = r.run(ctx)
 	s.metrics.recovery.step.Set(0)
@@ -93,7 +99,7 @@ func (s *Service) lead(ctx context.Context) error {
 
 // recoveryLeft is how long the leases of the lost epoch may still run, as of the reading of row.
 func (s *Service) recoveryLeft(row pgstore.RedisEpoch) time.Duration {
-	return max(0, leasesEnd(row, s.cfg.MaxLease).Sub(row.Now))
+	return max(0, leasesEnd(row, s.cfg.leaseReach()).Sub(row.Now))
 }
 
 // run does one step after the other, each until it succeeds.
@@ -132,7 +138,7 @@ func (r *recoverer) run(ctx context.Context) error {
 // progress is where the recovery stands, by Postgres' clock.
 func (r *recoverer) progress() recovery.Progress {
 	p := r.did
-	p.Now, p.LeasesEnd = r.row.Now.Add(r.s.deps.Now().Sub(r.readAt)), leasesEnd(r.row, r.s.cfg.MaxLease)
+	p.Now, p.LeasesEnd = r.row.Now.Add(r.s.deps.Now().Sub(r.readAt)), leasesEnd(r.row, r.s.cfg.leaseReach())
 	p.Barrier = !r.row.BarrierAt.IsZero()
 	return p
 }
@@ -166,7 +172,7 @@ func (r *recoverer) check(ctx context.Context) error {
 	case recovery.Begin:
 		return r.begin(ctx, redis)
 	case recovery.Raise:
-		r.s.raise(ctx, row.Epoch, "again, while it was recovering: "+string(reason))
+		r.s.raiseSeen(ctx, row, redis, "again, while it was recovering: "+reason, r.readAt)
 		return errOver
 	default:
 		return fmt.Errorf("%w: %s", errRefused, reason)
@@ -176,6 +182,9 @@ func (r *recoverer) check(ctx context.Context) error {
 // begin makes this Redis the one that the counters are made in, once nothing of an earlier epoch is left there. From then on
 // holders may leave their receipts there.
 func (r *recoverer) begin(ctx context.Context, redis budgetstore.Standing) error {
+	if since := r.row.Now.Sub(r.row.RaisedAt); since < elsewhereWithin && len(r.row.RaisedIn) > 0 && !slices.Equal(redis.ReplicationIDs, r.row.RaisedIn) {
+		return fmt.Errorf("%w: the loss was seen in another Redis", errOver)
+	}
 	if redis.Epoch != r.maker.Epoch {
 		if err := r.s.counters.SetEpoch(ctx, r.maker.Epoch); err != nil {
 			return err
@@ -192,6 +201,7 @@ func (r *recoverer) begin(ctx context.Context, redis budgetstore.Standing) error
 	if _, err := r.lead.Begin(ctx, r.maker.Epoch, redis.ReplicationIDs); err != nil {
 		return err
 	}
+	r.begun = r.s.deps.Now()
 	r.s.counters.Allow(redis.ReplicationIDs)
 	r.row.ReplicationIDs = redis.ReplicationIDs
 	return nil
@@ -201,10 +211,7 @@ func (r *recoverer) begin(ctx context.Context, redis budgetstore.Standing) error
 func (r *recoverer) do(ctx context.Context, step recovery.Step) error {
 	switch step {
 	case recovery.Wait:
-		left := r.progress().LeasesEnd.Sub(r.progress().Now)
-		r.say("leases of the lost epoch", "left", left.Round(time.Second).String())
-		pause(ctx, min(checkInterval, left))
-		return nil
+		return r.wait(ctx)
 	case recovery.Barrier:
 		write, cancel := context.WithTimeout(ctx, raiseWithin)
 		defer cancel()
@@ -222,6 +229,32 @@ func (r *recoverer) do(ctx context.Context, step recovery.Step) error {
 	default:
 		return r.finish(ctx)
 	}
+}
+
+// wait is for the leases of the lost epoch, and then for replicas that have not shown their holds yet: for so long that one
+// which does not get there holds nobody up.
+func (r *recoverer) wait(ctx context.Context) error {
+	if left := r.progress().LeasesEnd.Sub(r.progress().Now); left > 0 {
+		r.say("leases of the lost epoch", "left", left.Round(time.Second).String())
+		pause(ctx, min(checkInterval, left))
+		return nil
+	}
+	ask, cancel := r.s.bounded(ctx)
+	defer cancel()
+	missing, err := r.s.rows.Unshown(ask, r.maker.Epoch)
+	if err != nil {
+		return err
+	}
+	if waited := r.s.deps.Now().Sub(r.begun); missing > 0 && waited < showWithin {
+		r.say("replicas that have not shown their holds", "replicas", missing)
+		pause(ctx, topicPoll)
+		return nil
+	}
+	if missing > 0 {
+		r.s.deps.Log.Warn("the recovery goes on without the holds of some replicas", "epoch", r.maker.Epoch, "replicas", missing)
+	}
+	r.did.Shown = true
+	return nil
 }
 
 func (r *recoverer) done(step *bool, err error) error {

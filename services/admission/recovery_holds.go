@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/admit"
-	"github.com/weir-project/weir/pkg/identity"
 	"github.com/weir-project/weir/pkg/pgstore"
 )
 
@@ -17,8 +17,7 @@ const pendingPerCall = 2
 // keepHold is an extension by receipt while the counters are made anew: the hold is kept until they are there, and then an
 // open one. Whoever read row after it had read the epoch knows that nothing ended the reservation before the markers.
 func (s *Service) keepHold(ctx context.Context, c caller, epoch pgstore.RedisEpoch, req extendRequest, subj subject) (answer, error) {
-	receipt, err := identity.VerifyReceipt(s.cfg.Secret, req.Receipt)
-	if err != nil || receipt.Epoch >= epoch.Epoch {
+	if req.Receipt == "" || subj.epoch >= epoch.Epoch {
 		return answer{}, recoveringError{epoch: epoch.Epoch}
 	}
 	grown, p := s.growth(c, req, subj)
@@ -27,12 +26,7 @@ func (s *Service) keepHold(ctx context.Context, c caller, epoch pgstore.RedisEpo
 	}
 	held := admit.Estimate{Nanos: max(subj.held.Nanos, grown.AtLeast.Nanos), InputTokens: max(subj.held.InputTokens, grown.AtLeast.InputTokens),
 		OutputTokens: max(subj.held.OutputTokens, grown.AtLeast.OutputTokens)}
-	request := budgetstore.PendRequest{
-		Ref: subj.refIn(epoch.Epoch), Day: receipt.Day, Month: receipt.Month, Held: held, Lease: grown.Lease, Fingerprint: receipt.Fingerprint,
-		Execution: admit.Execution{Root: subj.call.Root, Depth: int64(subj.call.Depth)}, Limits: grown.Limits, Context: subj.rawCall,
-		Scopes: subj.call.scopesHeld(),
-		Most:   pendingPerCall * grown.Limits.Concurrency,
-	}
+	request := subj.pend(epoch.Epoch, held, grown.Lease, grown.Limits)
 	pend, cancel := s.bounded(ctx)
 	defer cancel()
 	reply, err := s.counters.Pend(pend, request)
@@ -51,8 +45,18 @@ func (s *Service) keepHold(ctx context.Context, c caller, epoch pgstore.RedisEpo
 		return answer{}, err
 	}
 	s.metrics.recovery.pending.Inc()
+	s.rememberExtended(subj, reply.Held, reply.LeaseUntil)
 	kept := amountsOf(reply.Held)
 	return answer{status: http.StatusOK, body: extendAnswer{ReservationID: subj.id, State: stateOpen, Reserved: &kept, ExpiresAt: clock(reply.LeaseUntil)}}, nil
+}
+
+// pend asks to keep the subject's hold for the epoch that is being made.
+func (s subject) pend(epoch int64, held admit.Estimate, lease time.Duration, limits admit.Limits) budgetstore.PendRequest {
+	return budgetstore.PendRequest{
+		Ref: s.refIn(epoch), Day: s.day, Month: s.month, Held: held, Lease: lease, Fingerprint: s.fingerprint,
+		Execution: admit.Execution{Root: s.call.Root, Depth: int64(s.call.Depth)}, Limits: limits, Context: s.rawCall,
+		Scopes: s.call.scopesHeld(), Most: pendingPerCall * limits.Concurrency,
+	}
 }
 
 // forgetHold is a release by receipt while the counters are made anew. What Redis misses, the reaper repeats.

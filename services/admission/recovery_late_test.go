@@ -122,8 +122,8 @@ func TestClosedExecutionRecovers(t *testing.T) {
 	w.want("it had 5 cents left", status, out, 403, "code", "execution_budget_exceeded")
 }
 
-// Goal: holds whose owners were silent until the recovery had ended are charged when they settle with their receipts, in
-// Redis within seconds, beside new ones. Nothing is held of them between.
+// Goal: holds whose owners were silent until the recovery had ended, and whose replica died too, are charged when they settle
+// with their receipts, in Redis within seconds, beside new ones. Nothing is held of them between.
 func TestSettledAfterTheRecovery(t *testing.T) {
 	t.Parallel()
 	const holds = 15
@@ -137,6 +137,8 @@ func TestSettledAfterTheRecovery(t *testing.T) {
 		w.want(id, status, out, 201)
 		receipts[id] = out["receipt"]
 	}
+	r.stop()
+	r = w.start(briefly)
 	w.lost()
 	w.recovers(r, "acme", "after")
 	w.exact(r, "acme", "0", "0", "0")

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -60,6 +61,9 @@ type Service struct {
 	catalogs *catalogs
 	jwt      *identity.JWTVerifier // nil: no JWTs are taken
 	jwks     *identity.JWKS
+	id       string // of this process, drawn at the start
+	holds    *ownHolds
+	reported reported
 	epochs   epochs
 	reading  singleflight.Group      // of the epoch
 	losses   chan budgetstore.Tenant // one that was seen to be lost
@@ -82,6 +86,9 @@ type Service struct {
 // used at all; Kafka and Postgres may come later. ctx bounds the start and, once it ends, everything.
 func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	s := &Service{cfg: cfg, deps: deps, life: ctx, losses: make(chan budgetstore.Tenant, 1), observe: obs.NewServer(deps.Registry), metrics: newMetrics(deps.Registry)}
+	if err := s.prepareMemory(); err != nil {
+		return nil, err
+	}
 	if err := s.connect(ctx); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
@@ -124,6 +131,19 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
+// prepareMemory is for what this replica knows for itself: who it is, and its holds.
+func (s *Service) prepareMemory() error {
+	id := make([]byte, 8)
+	if _, err := io.ReadFull(s.deps.Random, id); err != nil {
+		return fmt.Errorf("admission: an id for this process: %w", err)
+	}
+	s.id = hex.EncodeToString(id)
+	s.holds = newOwnHolds(s.cfg.RememberHolds, s.metrics.forgotten.Inc)
+	s.deps.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weir_admission_holds_remembered",
+		Help: "Open holds that this replica would show to a recovery of Redis."}, func() float64 { return float64(s.holds.count()) }))
+	return nil
+}
+
 func (s *Service) connect(ctx context.Context) (err error) {
 	s.conn, err = bus.Connect(bus.Options{Address: s.cfg.Kafka, ClientID: "admission", Log: s.deps.Log, Metrics: s.deps.Registry, Now: s.deps.Now})
 	if err != nil {
@@ -141,7 +161,7 @@ func (s *Service) connect(ctx context.Context) (err error) {
 	start, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	s.counters, err = budgetstore.Open(start, s.cfg.Redis, budgetstore.Options{MaxLease: s.cfg.MaxLease,
-		ExecutionTTL: maxRootAge + s.cfg.TokenTTL + time.Hour, ScriptClock: s.deps.StoreClock})
+		ExecutionTTL: maxRootAge + s.cfg.TokenTTL + time.Hour, ConnectionLasts: s.cfg.connectionLasts, ScriptClock: s.deps.StoreClock})
 	if err != nil {
 		return fmt.Errorf("admission: %w", err)
 	}
@@ -167,6 +187,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	g.Add("epoch", lifecycle.Consumers, s.watchEpoch)
 	g.Add("recovery", lifecycle.Consumers, s.recoverLost)
+	g.Add("show-holds", lifecycle.Consumers, s.showHolds)
 	g.Add("kill-mirror", lifecycle.Consumers, s.watchKills)
 	g.Add("signing-key", lifecycle.Consumers, s.publishKeys)
 	g.Add("decisions", lifecycle.Producers, s.decisions.run)

@@ -193,7 +193,7 @@ func (w *world) config() Config {
 	address, err := bus.ParseAddress(w.kafka)
 	w.must(err)
 	return Config{Kafka: address, Redis: w.redis.Address, Postgres: w.postgres, HTTP: "127.0.0.1:0", Secret: w.secret, TokenKey: w.tokenKey,
-		MaxLease: 2 * time.Minute, Deadline: time.Second, ReapInterval: 50 * time.Millisecond, TokenTTL: time.Hour, Retention: 24 * time.Hour}
+		MaxLease: 2 * time.Minute, Deadline: time.Second, ReapInterval: 50 * time.Millisecond, TokenTTL: time.Hour, RememberHolds: 65536, Retention: 24 * time.Hour}
 }
 
 // start runs a replica and waits until it is ready.

@@ -104,7 +104,7 @@ func (s *script) migrations(files embed.FS) {
 const postgresGrants = `
 CREATE ROLE weir_admission LOGIN;
 CREATE ROLE weir_outbox_relay LOGIN;
-GRANT SELECT, INSERT, UPDATE, DELETE ON reservations, executions, tenant_states TO weir_admission;
+GRANT SELECT, INSERT, UPDATE, DELETE ON reservations, executions, tenant_states, admission_replicas TO weir_admission;
 GRANT SELECT, INSERT, UPDATE ON redis_epoch TO weir_admission;
 `
 

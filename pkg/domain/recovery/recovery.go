@@ -35,6 +35,8 @@ type Redis struct {
 	// ReplicationIDs are the master_replid of its masters.
 	ReplicationIDs []string
 	Seal           string
+	// Formerly are the master_replid of the masters that its masters were replicas of.
+	Formerly []string
 	// Unbroken: these are the processes that held the epoch a moment ago, and none of them was a replica since. A master
 	// draws a new id when its first replica comes, too.
 	Unbroken bool
@@ -116,13 +118,20 @@ func known(ids, belong []string) bool {
 	return len(ids) > 0
 }
 
-// stale is how long after a raise a replica may still admit by what it read before, with the time that one call has: its
-// reading lasts 2 s and its script 1 s; and the clocks of Postgres and Redis, by which leases end, may be apart.
-const stale = 3 * time.Second
+// Certain reports whether a loss that Judge found in a Redis is everybody's: this is the very Redis that the epoch is in,
+// or the replica that was promoted in its place. Any other one may be one that this replica alone was led to (a stale
+// address, a split network), while the others serve from the right one: then they must be asked.
+func Certain(row Row, redis Redis) bool {
+	return known(redis.ReplicationIDs, row.ReplicationIDs) || known(redis.Formerly, row.ReplicationIDs)
+}
 
-// LeasesEnd is when no lease of a lost epoch runs any more. last is the instant after which nobody read it as ready.
-func LeasesEnd(last time.Time, maxLease time.Duration) time.Time {
-	return last.Add(stale + maxLease)
+// stale is how long after a raise a replica may still decide to admit by what it read before.
+const stale = 2 * time.Second
+
+// LeasesEnd is when no lease of a lost epoch runs any more. last is the instant after which nobody read it as ready; reach
+// is the longest time from such a decision to the end of the lease: what the script may be waited for, and the lease.
+func LeasesEnd(last time.Time, reach time.Duration) time.Time {
+	return last.Add(stale + reach)
 }
 
 // Step is what a recovery does next.
@@ -130,7 +139,7 @@ type Step int
 
 // The steps, in their order.
 const (
-	// Wait for the leases of the lost epoch to end.
+	// Wait for the leases of the lost epoch to end, and for the replicas to show their holds.
 	Wait Step = iota
 	// Barrier: write the markers behind which nothing of the lost epoch comes.
 	Barrier
@@ -157,6 +166,8 @@ func (s Step) String() string {
 // barrier, and the end. Every step may be done again.
 type Progress struct {
 	Now, LeasesEnd time.Time
+	// Shown: every replica has shown the holds that it remembers.
+	Shown bool
 	// Barrier: the markers are in the outbox.
 	Barrier bool
 	// Loaded, Applied, Limited and Verified are this coordinator's own, in this order.
@@ -169,7 +180,7 @@ func Next(p Progress) Step {
 	switch {
 	case p.Finished:
 		return Done
-	case !p.Barrier && p.Now.Before(p.LeasesEnd):
+	case !p.Barrier && (p.Now.Before(p.LeasesEnd) || !p.Shown):
 		return Wait
 	case !p.Barrier:
 		return Barrier

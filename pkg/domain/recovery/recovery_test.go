@@ -52,6 +52,29 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// A loss is taken on this replica's word alone only in the Redis of the epoch itself, or in the one that was promoted in its
+// place.
+func TestCertain(t *testing.T) {
+	row := Row{Epoch: 7, ReplicationIDs: []string{"a", "b"}}
+	for name, c := range map[string]struct {
+		redis Redis
+		want  bool
+	}{
+		"the same, emptied":        {Redis{ReplicationIDs: []string{"a", "b"}}, true},
+		"promoted":                 {Redis{Epoch: 7, ReplicationIDs: []string{"c"}, Formerly: []string{"a"}}, true},
+		"promoted elsewhere":       {Redis{Epoch: 7, ReplicationIDs: []string{"c"}, Formerly: []string{"x"}}, false},
+		"restarted, or another":    {Redis{Epoch: 7, ReplicationIDs: []string{"c"}}, false},
+		"an old one":               {Redis{Epoch: 6, ReplicationIDs: []string{"c"}}, false},
+		"another one, empty":       {Redis{ReplicationIDs: []string{"c"}}, false},
+		"one of two is another":    {Redis{Epoch: 7, ReplicationIDs: []string{"a", "c"}}, false},
+		"nothing known of masters": {Redis{}, false},
+	} {
+		if got := Certain(row, c.redis); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 // Whatever the two say, a Redis is served from only with the epoch of a ready row and masters that belong to it; and a
 // Redis of somebody else is never changed.
 func TestJudgeIsSafe(t *testing.T) {
@@ -92,7 +115,7 @@ func TestNext(t *testing.T) {
 		want Step
 		do   func()
 	}{
-		{Wait, func() { p.Now = p.LeasesEnd }}, {Barrier, func() { p.Barrier = true }}, {Load, func() { p.Loaded = true }},
+		{Wait, func() { p.Now = p.LeasesEnd }}, {Wait, func() { p.Shown = true }}, {Barrier, func() { p.Barrier = true }}, {Load, func() { p.Loaded = true }},
 		{Apply, func() { p.Applied = true }}, {Limits, func() { p.Limited = true }}, {Verify, func() { p.Verified = true }},
 		{Finish, func() { p.Finished = true }}, {Done, func() {}},
 	} {
@@ -119,7 +142,7 @@ func TestRetryAfter(t *testing.T) {
 	if got := RetryAfter(at, time.Time{}); got != 2*time.Second {
 		t.Errorf("not known: %s", got)
 	}
-	if got := LeasesEnd(at, 2*time.Minute); !got.Equal(at.Add(2*time.Minute + 3*time.Second)) {
+	if got := LeasesEnd(at, 2*time.Minute+time.Second); !got.Equal(at.Add(2*time.Minute + 3*time.Second)) {
 		t.Errorf("leases end at %s", got)
 	}
 }

@@ -1,0 +1,85 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/weir-project/weir/pkg/budgetstore"
+	"github.com/weir-project/weir/pkg/pgstore"
+)
+
+// showHolds shows, while the counters are made anew, the open holds that this replica remembers, as their owners would with
+// their receipts. What is shown is counted from the end of the recovery on; a hold whose lease is over by then is ended by
+// the reaper as any other, its estimate kept. The leader waits for every replica that is there (pgstore.Unshown).
+func (s *Service) showHolds(ctx context.Context) error {
+	for ctx.Err() == nil {
+		// The row before anything else: what ended before the markers has a row by now, and what ends after them drops the
+		// hold again when the journal is applied (see keepHold).
+		if epoch, ok := s.epochs.recovering(s.deps.Now()); ok && s.catalogs.loaded() {
+			if err := s.showOnce(ctx, epoch.Epoch); err == nil {
+				s.holds.complete.Store(epoch.Epoch)
+			} else if ctx.Err() == nil {
+				s.logQuietly("show", "holds could not be shown to the recovery yet", err)
+			}
+		}
+		pause(ctx, epochInterval)
+	}
+	return nil
+}
+
+// showOnce shows what was not shown yet: answers to calls that began before the loss may still come.
+func (s *Service) showOnce(ctx context.Context, epoch int64) error {
+	for chunk := range slices.Chunk(s.holds.unshown(epoch), loadChunk) {
+		asked := make([]pgstore.Reservation, len(chunk))
+		for i, h := range chunk {
+			asked[i] = h.named()
+		}
+		read, cancel := s.bounded(ctx)
+		ended, err := s.rows.Ended(read, asked)
+		cancel()
+		if err != nil {
+			return err
+		}
+		err = eachOf(ctx, chunk, func(ctx context.Context, h ownHold) error {
+			if ended[h.named()] { // or the id belongs to another reservation, so that this hold can never be settled
+				s.holds.ended(h.tenant, string(h.id), h.reservedAt)
+				return nil
+			}
+			return s.showHold(ctx, epoch, h)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h ownHold) named() pgstore.Reservation {
+	return pgstore.Reservation{Tenant: h.tenant, ID: string(h.id)}
+}
+
+// showHold shows one hold, with what is left of its lease.
+func (s *Service) showHold(ctx context.Context, epoch int64, h ownHold) error {
+	now := s.deps.Now()
+	contract, ok := s.catalogs.tenants.At(h.tenant, now)
+	call, err := decodeCall(h.call)
+	if ok && err == nil {
+		subj := subject{tenant: h.tenant, id: string(h.id), reservedAt: h.reservedAt, call: call, rawCall: h.call,
+			day: h.day, month: h.month, fingerprint: h.fingerprint}
+		pend, cancel := s.bounded(ctx)
+		defer cancel()
+		_, err = s.counters.Pend(pend, subj.pend(epoch, h.held, max(h.ends.Sub(now), time.Millisecond), limitsOf(contract)))
+		if errors.Is(err, budgetstore.ErrUnavailable) || errors.Is(err, budgetstore.ErrEpoch) { // it may be taken at the next try
+			return err
+		}
+	}
+	s.holds.wasShown(h, epoch)
+	if !ok || err != nil { // its tenant is gone, too many are pending, or the counters are made
+		s.metrics.recovery.unshown.Inc()
+		return nil
+	}
+	s.metrics.recovery.shown.Inc()
+	return nil
+}
