@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -102,7 +103,7 @@ type charge struct {
 	meters map[string]money.Decimal
 	// cacheHit is the kind of cache that answered, "" for none.
 	cacheHit string
-	// flags are what the answer says beside the figures: cache_hit, dearer_model, unpriced.
+	// flags are what the answer says beside the figures: cache_hit, dearer_model, unknown_usage, unpriced.
 	flags []string
 	// tier and responseID are what the provider's object said, where meters stand in for it.
 	tier, responseID string
@@ -118,6 +119,9 @@ func chargeFor(req settleRequest, s subject, book *pricing.Book, contract tenant
 		return c.fromCache(req), nil
 	}
 	u, stated, p := statedUsage(req, s.call.Provider)
+	if p == nil && !stated && saysSomething(req.Usage) {
+		c.flags = append(c.flags, flagUnknownUsage)
+	}
 	switch {
 	case p != nil:
 		return charge{}, p
@@ -212,6 +216,13 @@ func statedUsage(req settleRequest, provider string) (u usage.Usage, stated bool
 	}
 	return u, !u.Missing(), nil
 }
+
+// flagUnknownUsage says in an answer that the provider's object has members, of which none is usage that anybody here knows:
+// a usage of another api than was named, most likely. It is missing usage, and the caller should see that it is.
+const flagUnknownUsage = "unknown_usage"
+
+// saysSomething reports whether a provider's object has a member.
+func saysSomething(raw json.RawMessage) bool { return bytes.IndexByte(raw, '"') >= 0 }
 
 // given reports whether a member is there and not null.
 func given(raw json.RawMessage) bool { return raw != nil && string(raw) != "null" }

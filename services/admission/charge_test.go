@@ -71,6 +71,27 @@ func TestChargeUnpricedKeepsTheHold(t *testing.T) {
 	}
 }
 
+// Goal: a provider's object in which nothing is known is missing usage, and the answer says that there was one.
+func TestUnknownUsageIsFlagged(t *testing.T) {
+	for _, c := range []struct {
+		usage, api, status, flags string
+		estimated                 bool
+	}{
+		{`{"tokens_in":3,"tokens_out":4}`, "chat.completions", "", "unknown_usage", true},
+		{`{"id":"c1","choices":[{"text":"cut"}]}`, "chat.completions", statusPartial, "unknown_usage", true},
+		{`{"prompt_tokens":3}`, "messages", "", "unknown_usage", true},
+		{`{"tokens_in":3}`, "chat.completions", statusFailed, "unknown_usage", false},
+		{` { } `, "chat.completions", "", "", true},
+		{`null`, "chat.completions", "", "", true},
+		{`{"prompt_tokens":3,"tokens_in":3}`, "chat.completions", "", "", false},
+	} {
+		got, p := chargeFor(settleRequest{Usage: json.RawMessage(c.usage), API: c.api, Status: c.status}, thirtyCents(), flatBook(), roomy())
+		if p != nil || got.estimated != c.estimated || strings.Join(got.flags, " ") != c.flags || c.estimated && got.raw.String() != "0.3" {
+			t.Errorf("%s: %+v, %v", c.usage, got, p)
+		}
+	}
+}
+
 // Goal: no prompt and no completion leaves with an event, and the event costs what was answered. Method: what is passed
 // on is read again, as the attributor reads it.
 func TestNoContentGoesOn(t *testing.T) {
