@@ -104,6 +104,18 @@ func (o *Object) Quoted(name string, amount money.USD) {
 	o.buf = append(o.buf, '"')
 }
 
+// Nano is Quoted of an amount in nano-dollars.
+func (o *Object) Nano(name string, amount money.Nano) {
+	o.name(name)
+	o.buf = append(amount.AppendUSD(append(o.buf, '"')), '"')
+}
+
+// Plain is String for a text of which the caller knows that nothing in it needs an escape.
+func (o *Object) Plain(name, value string) {
+	o.name(name)
+	o.buf = append(append(append(o.buf, '"'), value...), '"')
+}
+
 // Number is a member that is a quantity, which is written as a number.
 func (o *Object) Number(name string, quantity money.Decimal) {
 	o.name(name)

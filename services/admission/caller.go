@@ -48,13 +48,15 @@ func (s *Service) identify(ctx context.Context, given credentials) (caller, erro
 
 // repeatedHeader is the header that says more than once who sent a request, "" for none. Whoever reads the first and
 // whoever reads the last, as a proxy may, would see two callers.
-func repeatedHeader(values func(name string) []string) string {
-	for _, name := range [...]string{"Authorization", tenantHeader} {
-		if len(values(name)) > 1 {
-			return name
-		}
+func repeatedHeader(authorization, tenant []string) string {
+	switch {
+	case len(authorization) > 1:
+		return "Authorization"
+	case len(tenant) > 1:
+		return tenantHeader
+	default:
+		return ""
 	}
-	return ""
 }
 
 // unclear refuses a request that has such a header.

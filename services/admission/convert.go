@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
@@ -150,13 +151,19 @@ func meters(e pricing.Estimate) map[string]money.Decimal {
 	for m, q := range e.Meters {
 		out[string(m)] = q
 	}
-	add := func(name usage.Meter, n int64) {
-		if n > 0 {
-			out[string(name)] = out[string(name)].Add(money.NewDecimal(n))
+	for _, tokens := range [...]struct {
+		meter usage.Meter
+		n     int64
+	}{{usage.Input, e.InputTokens}, {usage.Output, e.MaxOutputTokens}} {
+		if tokens.n <= 0 {
+			continue
 		}
+		q := money.NewDecimal(tokens.n)
+		if more, ok := out[string(tokens.meter)]; ok {
+			q = more.Add(q)
+		}
+		out[string(tokens.meter)] = q
 	}
-	add(usage.Input, e.InputTokens)
-	add(usage.Output, e.MaxOutputTokens)
 	return out
 }
 
@@ -171,26 +178,28 @@ func tokens(e pricing.Estimate) (in, out int64) {
 func content(req reserveRequest, c call) admit.Content {
 	out := admit.Content{Provider: req.Provider, Model: req.Model, Effect: c.Effect, Root: c.Root, Agent: c.Agent,
 		Parent: c.ParentAgent, CostCentre: c.CostCenter, Depth: int64(c.Depth), LeaseSeconds: req.LeaseSeconds}
-	for _, name := range slices.Sorted(maps.Keys(req.Estimate)) {
-		out.Meters = append(out.Meters, admit.Meter{Name: name, Quantity: req.Estimate[name].String()})
+	out.Meters = make([]admit.Meter, 0, len(req.Estimate))
+	for name, quantity := range req.Estimate {
+		out.Meters = append(out.Meters, admit.Meter{Name: name, Quantity: quantity.String()})
 	}
+	slices.SortFunc(out.Meters, func(a, b admit.Meter) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
 // answer is what an admitted reservation is told. It is a pure function of what the store keeps with the hold, so a
 // repeat gets the same bytes.
-func (h hold) answer(secret identity.Secret, k tenant.Contract) (reserveAnswer, error) {
+func (h hold) answer(secret identity.Secret, k tenant.Contract) (*reserveAnswer, error) {
 	a := h.Answer
 	receipt, err := identity.SignReceipt(secret, h.receipt())
 	if err != nil {
-		return reserveAnswer{}, err
+		return nil, err
 	}
-	out := reserveAnswer{
+	out := &reserveAnswer{
 		ReservationID: h.ID, State: stateOpen, Rung: a.Rung, Mode: a.Rung.Mode(), Model: h.call.Model,
 		Cache: cacheOf(k, a.Rung), PercentUsed: a.PercentUsed(),
 		Message:   told(k, h.call.Language, a.Rung, a.PercentUsed(), a.Saving).Message(),
 		Reserved:  amountsOf(a.Reserved),
-		Remaining: remaining{a.Remaining.Minute.USD(), a.Remaining.Day.USD(), a.Remaining.Month.USD()},
+		Remaining: remaining{nanoUSD(a.Remaining.Minute), nanoUSD(a.Remaining.Day), nanoUSD(a.Remaining.Month)},
 		Receipt:   receipt, ReservedAt: clock(a.ReservedAt), ExpiresAt: clock(a.LeaseUntil),
 	}
 	if h.call.Dearest {
@@ -198,9 +207,9 @@ func (h hold) answer(secret identity.Secret, k tenant.Contract) (reserveAnswer, 
 	}
 	if h.call.Root != "" {
 		x := a.Execution
-		out.Execution = &executionPosition{RootExecutionID: h.call.Root, SpentUSD: x.Spent.USD(), Depth: x.Depth, Calls: x.Calls}
+		out.Execution = &executionPosition{RootExecutionID: h.call.Root, SpentUSD: nanoUSD(x.Spent), Depth: x.Depth, Calls: x.Calls}
 		if x.Limited {
-			left := x.Remaining.USD()
+			left := nanoUSD(x.Remaining)
 			out.Execution.RemainingUSD = &left
 		}
 	}
@@ -232,7 +241,7 @@ func (h hold) receipt() identity.Receipt {
 }
 
 func amountsOf(e admit.Estimate) amounts {
-	return amounts{CostUSD: e.Nanos.USD(), InputTokens: e.InputTokens, OutputTokens: e.OutputTokens}
+	return amounts{CostUSD: nanoUSD(e.Nanos), InputTokens: e.InputTokens, OutputTokens: e.OutputTokens}
 }
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

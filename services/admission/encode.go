@@ -11,53 +11,59 @@ import (
 // appender is a body that appends itself.
 type appender interface{ appendJSON(b []byte) []byte }
 
-func (a reserveAnswer) appendJSON(b []byte) []byte {
+func (a *reserveAnswer) appendJSON(b []byte) []byte {
 	o := jsonwrite.New(b)
 	o.String("reservation_id", a.ReservationID)
 	o.String("state", a.State)
 	o.Int("rung", int64(a.Rung))
 	o.String("mode", a.Mode)
 	o.String("model", a.Model)
-	o.Object("cache", func(o *jsonwrite.Object) {
-		o.Bool("exact", a.Cache.Exact)
-		if a.Cache.SemanticThreshold == nil {
-			o.Null("semantic_threshold")
-		} else {
-			o.String("semantic_threshold", *a.Cache.SemanticThreshold)
-		}
-	})
+	o.Open("cache")
+	o.Bool("exact", a.Cache.Exact)
+	if a.Cache.SemanticThreshold == nil {
+		o.Null("semantic_threshold")
+	} else {
+		o.String("semantic_threshold", *a.Cache.SemanticThreshold)
+	}
+	o.Close()
 	o.Int("percent_used", a.PercentUsed)
 	o.String("message", a.Message)
-	o.Object("reserved", func(o *jsonwrite.Object) {
-		o.Quoted("cost_usd", a.Reserved.CostUSD)
-		o.Int("input_tokens", a.Reserved.InputTokens)
-		o.Int("output_tokens", a.Reserved.OutputTokens)
-	})
-	o.Object("remaining", func(o *jsonwrite.Object) {
-		o.Quoted("minute_usd", a.Remaining.MinuteUSD)
-		o.Quoted("day_usd", a.Remaining.DayUSD)
-		o.Quoted("month_usd", a.Remaining.MonthUSD)
-	})
-	if a.Execution == nil {
-		o.Null("execution")
-	} else {
-		o.Object("execution", a.Execution.members)
-	}
-	o.String("receipt", a.Receipt)
-	o.String("reserved_at", a.ReservedAt)
-	o.String("expires_at", a.ExpiresAt)
+	o.Open("reserved")
+	o.Nano("cost_usd", money.Nano(a.Reserved.CostUSD))
+	o.Int("input_tokens", a.Reserved.InputTokens)
+	o.Int("output_tokens", a.Reserved.OutputTokens)
+	o.Close()
+	o.Open("remaining")
+	o.Nano("minute_usd", money.Nano(a.Remaining.MinuteUSD))
+	o.Nano("day_usd", money.Nano(a.Remaining.DayUSD))
+	o.Nano("month_usd", money.Nano(a.Remaining.MonthUSD))
+	o.Close()
+	a.Execution.member(&o)
+	o.Plain("receipt", a.Receipt) // base64 and a point
+	o.Plain("reserved_at", a.ReservedAt)
+	o.Plain("expires_at", a.ExpiresAt)
 	if len(a.Flags) > 0 {
 		o.Strings("flags", a.Flags)
 	}
 	return o.End()
 }
 
-func (x executionPosition) members(o *jsonwrite.Object) {
+func (x *executionPosition) member(o *jsonwrite.Object) {
+	if x == nil {
+		o.Null("execution")
+		return
+	}
+	o.Open("execution")
 	o.String("root_execution_id", x.RootExecutionID)
-	o.Quoted("spent_usd", x.SpentUSD)
-	optionalUSD(o, "remaining_usd", x.RemainingUSD)
+	o.Nano("spent_usd", money.Nano(x.SpentUSD))
+	if x.RemainingUSD == nil {
+		o.Null("remaining_usd")
+	} else {
+		o.Nano("remaining_usd", money.Nano(*x.RemainingUSD))
+	}
 	o.Int("depth", x.Depth)
 	o.Int("calls", x.Calls)
+	o.Close()
 }
 
 func (a settleAnswer) appendJSON(b []byte) []byte {

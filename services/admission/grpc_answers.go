@@ -27,11 +27,14 @@ func closeResponse(a answer) (*admissionv1.CloseExecutionResponse, error) {
 }
 
 func reserveResponse(a answer) (*admissionv1.ReserveResponse, error) {
-	b, err := bodyOf[reserveAnswer](a)
-	return reservationMessage(b, a.status), err
+	b, err := bodyOf[*reserveAnswer](a)
+	if err != nil {
+		return nil, err
+	}
+	return reservationMessage(b, a.status), nil
 }
 
-func reservationMessage(b reserveAnswer, status int) *admissionv1.ReserveResponse {
+func reservationMessage(b *reserveAnswer, status int) *admissionv1.ReserveResponse {
 	out := &admissionv1.ReserveResponse{
 		ReservationId: b.ReservationID, State: b.State, Rung: int32(b.Rung), Mode: b.Mode, Model: b.Model,
 		Cache:       &admissionv1.Cache{Exact: b.Cache.Exact, SemanticThreshold: b.Cache.SemanticThreshold},
@@ -54,7 +57,7 @@ func batchResponse(a answer) (*admissionv1.ReserveBatchResponse, error) {
 		if r.Problem != nil {
 			one.Result = &admissionv1.BatchResult_Problem{Problem: r.Problem.message()}
 		} else {
-			one.Result = &admissionv1.BatchResult_Reservation{Reservation: reservationMessage(*r.Reservation, r.Status)}
+			one.Result = &admissionv1.BatchResult_Reservation{Reservation: reservationMessage(r.Reservation, r.Status)}
 		}
 		out.Results[i] = one
 	}
@@ -136,11 +139,14 @@ func bodyOf[T any](a answer) (T, error) {
 	}
 }
 
-func usdText(usd *money.USD) *string {
+func usdText[A interface {
+	money.USD | nanoUSD
+	String() string
+}](usd *A) *string {
 	if usd == nil {
 		return nil
 	}
-	text := usd.String()
+	text := (*usd).String()
 	return &text
 }
 

@@ -40,7 +40,7 @@ func (g *grpcAPI) intercept(ctx context.Context, in any, info *grpc.UnaryServerI
 	if !isAPI(info.FullMethod) {
 		return handle(ctx, in)
 	}
-	begin, code := g.s.deps.Now(), "ok"
+	begin, code := g.s.deps.Now(), codeGood
 	defer func() { g.s.metrics.answered(info.FullMethod, code, g.s.deps.Now().Sub(begin)) }()
 	if end, ok := ctx.Deadline(); ok && !begin.Before(end) {
 		code = codeDeadline
@@ -101,7 +101,7 @@ func grpcCredentials(ctx context.Context) credentials {
 		return ""
 	}
 	out := credentials{authorization: first("authorization"), tenant: first(tenantHeader), language: first("accept-language"),
-		twice: repeatedHeader(given.Get)}
+		twice: repeatedHeader(given.Get("Authorization"), given.Get(tenantHeader))}
 	if p, ok := peer.FromContext(ctx); ok {
 		if secure, ok := p.AuthInfo.(grpccredentials.TLSInfo); ok {
 			out.tls = &secure.State

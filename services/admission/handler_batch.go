@@ -86,9 +86,8 @@ func (s *Service) batchResult(a answer, err error) batchResult {
 		s.metrics.answers.WithLabelValues(batchItemCall, string(p.Code)).Inc()
 		return batchResult{Status: p.Status, Problem: p}
 	}
-	s.metrics.answers.WithLabelValues(batchItemCall, "ok").Inc()
-	body := a.body.(reserveAnswer) // conclude answers with nothing else
-	return batchResult{Status: a.status, Reservation: &body}
+	s.metrics.answers.WithLabelValues(batchItemCall, codeGood).Inc()
+	return batchResult{Status: a.status, Reservation: a.body.(*reserveAnswer)} // conclude answers with nothing else
 }
 
 // decideAll asks the store about all of them at once. They are of one tenant; where its counters do not exist yet, they

@@ -175,7 +175,7 @@ func cut(w budgetstore.WindowUse, ceiling money.Nano) ladder.Rung {
 func windowOf(ceiling money.Nano, w budgetstore.WindowUse, rung ladder.Rung) windowLine {
 	used, held := w.Used(), w.Held.USD()
 	return windowLine{CeilingUSD: ceiling.USD(), UsedUSD: used.USD(), OwnUSD: w.Own.USD(), ExternalUSD: w.External.USD(), HeldUSD: &held,
-		RemainingUSD: (ceiling - used).USD(), PercentUsed: ladder.Percent(used, ceiling), Rung: rung}
+		RemainingUSD: nanoUSD(ceiling - used), PercentUsed: ladder.Percent(used, ceiling), Rung: rung}
 }
 
 func limitOf(limit, used int64) limitLine {

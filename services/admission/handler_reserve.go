@@ -47,7 +47,7 @@ func (s *Service) prepare(c caller, req reserveRequest) (prepared, error) {
 	}
 
 	// load
-	execution, err := s.execution(c, req.ExecutionToken)
+	execution, err := s.execution(c, req.ExecutionToken, now)
 	if err != nil {
 		return prepared{}, err
 	}
@@ -94,11 +94,11 @@ func (req reserveRequest) check() *Problem {
 
 // execution verifies the execution token, if there is one. Its tenant must be the caller's: a token is no credential
 // for another tenant.
-func (s *Service) execution(c caller, token string) (identity.Execution, error) {
+func (s *Service) execution(c caller, token string, now time.Time) (identity.Execution, error) {
 	if token == "" {
 		return identity.Execution{}, nil
 	}
-	e, err := s.catalogs.tokens.Verify(token, s.deps.Now())
+	e, err := s.catalogs.tokens.Verify(token, now)
 	if err != nil {
 		return identity.Execution{}, identityProblem(err)
 	}

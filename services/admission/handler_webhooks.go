@@ -61,7 +61,7 @@ func (s *Service) fromTelegram(ctx context.Context, _ caller, w http.ResponseWri
 // fromWebhook starts the execution that a verified webhook asks for. The tenant is the one that lists the webhook's
 // identity; nothing in the body can name another (I8).
 func (s *Service) fromWebhook(ctx context.Context, hook identity.Webhook, r *http.Request) (answer, error) {
-	if p := unclear(repeatedHeader(r.Header.Values)); p != nil {
+	if p := unclear(repeatedHeader(r.Header.Values("Authorization"), r.Header.Values(tenantHeader))); p != nil {
 		return answer{}, p
 	}
 	tenant, ok := s.tenantOfIdentity(hook.Identity)

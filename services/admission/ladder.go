@@ -173,6 +173,9 @@ const maxLanguages = 1 << 10
 // languageOf picks the language that an Accept-Language header likes best among those there are; "" where it names
 // none of them, so that the plan decides.
 func languageOf(header string) ladder.Language {
+	if header == "" {
+		return ""
+	}
 	var best ladder.Language
 	highest := 0
 	for part := range strings.SplitSeq(header[:min(len(header), maxLanguages)], ",") {

@@ -62,6 +62,22 @@ func (m *metrics) answered(call, code string, took time.Duration) {
 	m.seconds.WithLabelValues(call).Observe(took.Seconds())
 }
 
+// of is answered for one call, whose series are looked up once.
+func (m *metrics) of(call string) (answered func(code string, took time.Duration)) {
+	good, seconds := m.answers.WithLabelValues(call, codeGood), m.seconds.WithLabelValues(call)
+	return func(code string, took time.Duration) {
+		if code != codeGood {
+			m.answered(call, code, took)
+			return
+		}
+		good.Inc()
+		seconds.Observe(took.Seconds())
+	}
+}
+
+// codeGood is the code of an answer that is no problem.
+const codeGood = "ok"
+
 func (m *metrics) settled(mode string) { m.settles.WithLabelValues(mode).Inc() }
 
 // quiet lets the first of each kind of log line through, and then one per quietFor. Kinds are problem codes: few.

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"net/http"
+	"strings"
 )
 
 // handler is one call over HTTP: it decodes the request and makes the call.
@@ -42,10 +43,28 @@ func (s *Service) table() []route {
 func (s *Service) routes() http.Handler {
 	mux := http.NewServeMux()
 	s.observe.Register(mux)
+	whole := map[string]http.Handler{}
 	for _, r := range s.table() {
-		mux.Handle(r.pattern, s.serve(r))
+		h := s.serve(r)
+		mux.Handle(r.pattern, h)
+		if path, ok := strings.CutPrefix(r.pattern, http.MethodPost+" "); ok && !strings.Contains(path, "{") {
+			whole[path] = h
+		}
 	}
-	return fallback(mux)
+	return shortcut(whole, fallback(mux))
+}
+
+// shortcut knows the paths that are POSTed to as they are, reservations among them. The mux, which says what is wrong with
+// the others, looks at each part of a path, and fallback has it do so twice.
+func shortcut(whole map[string]http.Handler, others http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A path that was not sent as it is read (%2F) may mean another one to the mux.
+		if h, ok := whole[r.URL.Path]; ok && r.Method == http.MethodPost && r.URL.RawPath == "" {
+			h.ServeHTTP(w, r)
+			return
+		}
+		others.ServeHTTP(w, r)
+	})
 }
 
 // Whether the body of a call may be left out.

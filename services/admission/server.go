@@ -14,11 +14,12 @@ const tenantHeader = "X-Weir-Tenant"
 // serve wraps a call: identify, handle, answer, measure. A client that hangs up does not stop what was begun, so the
 // context ends by the deadline alone.
 func (s *Service) serve(route route) http.Handler {
+	answered := s.metrics.of(route.pattern)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begin := s.deps.Now()
 		ctx := context.WithoutCancel(r.Context())
 		code := s.run(ctx, route, w, r)
-		s.metrics.answered(route.pattern, code, s.deps.Now().Sub(begin))
+		answered(code, s.deps.Now().Sub(begin))
 	})
 }
 
@@ -37,14 +38,21 @@ func (s *Service) run(ctx context.Context, route route, w http.ResponseWriter, r
 		return string(p.Code)
 	}
 	s.writeAnswer(w, a)
-	return "ok"
+	return codeGood
 }
 
 // identifyHTTP verifies the credential of an HTTP request and picks the tenant.
 func (s *Service) identifyHTTP(ctx context.Context, r *http.Request) (caller, error) {
-	return s.identify(ctx, credentials{authorization: r.Header.Get("Authorization"), tenant: r.Header.Get(tenantHeader), tls: r.TLS,
-		language: strings.Join(r.Header.Values("Accept-Language"), ","),
-		twice:    repeatedHeader(r.Header.Values)})
+	// The names are as net/http stores them: looking that up for each costs more than what they are looked up for.
+	authorization, tenant := r.Header["Authorization"], r.Header[tenantHeader]
+	given := credentials{tls: r.TLS, language: strings.Join(r.Header["Accept-Language"], ","), twice: repeatedHeader(authorization, tenant)}
+	if len(authorization) > 0 {
+		given.authorization = authorization[0]
+	}
+	if len(tenant) > 0 {
+		given.tenant = tenant[0]
+	}
+	return s.identify(ctx, given)
 }
 
 // recoverPanic turns a bug into a 500 and a log line; the hold, if there is one, expires by its lease.

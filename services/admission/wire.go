@@ -82,24 +82,32 @@ type cacheAnswer struct {
 	SemanticThreshold *string `json:"semantic_threshold"`
 }
 
+// nanoUSD is an amount that is known in whole nano-dollars. It is written in dollars, as money.USD is, and needs no memory
+// of its own: seven of them are in every reservation's answer.
+type nanoUSD money.Nano
+
+func (n nanoUSD) MarshalText() ([]byte, error) { return money.Nano(n).AppendUSD(nil), nil }
+
+func (n nanoUSD) String() string { return string(money.Nano(n).AppendUSD(nil)) }
+
 type amounts struct {
-	CostUSD      money.USD `json:"cost_usd"`
-	InputTokens  int64     `json:"input_tokens"`
-	OutputTokens int64     `json:"output_tokens"`
+	CostUSD      nanoUSD `json:"cost_usd"`
+	InputTokens  int64   `json:"input_tokens"`
+	OutputTokens int64   `json:"output_tokens"`
 }
 
 type remaining struct {
-	MinuteUSD money.USD `json:"minute_usd"`
-	DayUSD    money.USD `json:"day_usd"`
-	MonthUSD  money.USD `json:"month_usd"`
+	MinuteUSD nanoUSD `json:"minute_usd"`
+	DayUSD    nanoUSD `json:"day_usd"`
+	MonthUSD  nanoUSD `json:"month_usd"`
 }
 
 type executionPosition struct {
-	RootExecutionID string     `json:"root_execution_id"`
-	SpentUSD        money.USD  `json:"spent_usd"`
-	RemainingUSD    *money.USD `json:"remaining_usd"` // null: no limit
-	Depth           int64      `json:"depth"`
-	Calls           int64      `json:"calls"`
+	RootExecutionID string   `json:"root_execution_id"`
+	SpentUSD        nanoUSD  `json:"spent_usd"`
+	RemainingUSD    *nanoUSD `json:"remaining_usd"` // null: no limit
+	Depth           int64    `json:"depth"`
+	Calls           int64    `json:"calls"`
 }
 
 type settleRequest struct {
@@ -213,7 +221,7 @@ type windowLine struct {
 	OwnUSD       money.USD   `json:"own_usd"`
 	ExternalUSD  money.USD   `json:"external_usd"`
 	HeldUSD      *money.USD  `json:"held_usd,omitempty"`
-	RemainingUSD money.USD   `json:"remaining_usd"`
+	RemainingUSD nanoUSD     `json:"remaining_usd"`
 	PercentUsed  int64       `json:"percent_used"`
 	Rung         ladder.Rung `json:"rung"`
 	Soft         bool        `json:"soft,omitempty"`

@@ -28,24 +28,29 @@ type Meter struct{ Name, Quantity string }
 // Fingerprint hashes the content. Every text is written with its length, so
 // no two contents share an encoding; meters are taken in the order of names.
 func (c Content) Fingerprint() Fingerprint {
-	var b []byte
-	text := func(s string) {
-		b = binary.AppendUvarint(b, uint64(len(s)))
-		b = append(b, s...)
-	}
-	for _, s := range []string{c.Provider, c.Model, c.Effect, c.Root, c.Agent, c.Parent, c.CostCentre} {
-		text(s)
+	var usual [512]byte
+	b := usual[:0]
+	for _, s := range [...]string{c.Provider, c.Model, c.Effect, c.Root, c.Agent, c.Parent, c.CostCentre} {
+		b = appendText(b, s)
 	}
 	b = binary.AppendVarint(b, c.Depth)
 	b = binary.AppendVarint(b, c.LeaseSeconds)
-	meters := slices.Clone(c.Meters)
-	slices.SortFunc(meters, func(a, b Meter) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Quantity, b.Quantity))
-	})
+	meters := c.Meters
+	if !slices.IsSortedFunc(meters, Meter.compare) {
+		meters = slices.SortedFunc(slices.Values(meters), Meter.compare)
+	}
 	for _, m := range meters {
-		text(m.Name)
-		text(m.Quantity)
+		b = appendText(appendText(b, m.Name), m.Quantity)
 	}
 	sum := sha256.Sum256(b)
 	return Fingerprint(sum[:16])
+}
+
+// compare orders meters by name, then by text.
+func (m Meter) compare(o Meter) int {
+	return cmp.Or(cmp.Compare(m.Name, o.Name), cmp.Compare(m.Quantity, o.Quantity))
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }

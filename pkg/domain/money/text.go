@@ -25,17 +25,22 @@ func appendDecimal(b []byte, d decimal.Decimal) []byte {
 	if !ok || scale < 0 || scale > smallDigits {
 		return append(b, d.String()...)
 	}
+	return appendScaled(b, n, scale)
+}
+
+// appendScaled appends n with so many digits after the point, none of the last of which is zero.
+func appendScaled(b []byte, n int64, scale int) []byte {
 	for ; scale > 0 && n%10 == 0; scale-- {
 		n /= 10
 	}
 	if n < 0 {
-		b, n = append(b, '-'), -n
+		b = append(b, '-')
 	}
+	var digits [smallDigits + 2]byte
+	text := strconv.AppendUint(digits[:0], magnitude(n), 10)
 	if scale == 0 {
-		return strconv.AppendInt(b, n, 10)
+		return append(b, text...)
 	}
-	var digits [smallDigits + 1]byte
-	text := strconv.AppendInt(digits[:0], n, 10)
 	if whole := len(text) - scale; whole > 0 {
 		b, text = append(b, text[:whole]...), text[whole:]
 	} else {
@@ -47,6 +52,17 @@ func appendDecimal(b []byte, d decimal.Decimal) []byte {
 	}
 	return append(b, text...)
 }
+
+// magnitude is n without its sign.
+func magnitude(n int64) uint64 {
+	if n < 0 {
+		return -uint64(n)
+	}
+	return uint64(n)
+}
+
+// AppendUSD appends the amount in dollars, as the String of USD has it.
+func (a Nano) AppendUSD(b []byte) []byte { return appendScaled(b, int64(a), nanoScale) }
 
 // AppendText appends a as String has it.
 func (a USD) AppendText(b []byte) ([]byte, error) { return appendDecimal(b, a.d), nil }

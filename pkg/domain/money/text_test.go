@@ -1,6 +1,7 @@
 package money
 
 import (
+	"math"
 	"testing"
 
 	"github.com/shopspring/decimal"
@@ -41,6 +42,16 @@ func TestShortWayIsTheLongWay(t *testing.T) {
 		}
 		if n, ok := ceilSmall(USD{d}); ok && !decimal.New(int64(n), -nanoScale).Equal(d.RoundUp(nanoScale)) {
 			t.Errorf("%v is %d nano-dollars", d, n)
+		}
+	})
+}
+
+// Goal: nano-dollars are written in dollars as the dollars are.
+func TestNanoInDollars(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.OneOf(rapid.Int64(), rapid.Int64Range(-1_000_000_000_000, 1_000_000_000_000), rapid.SampledFrom([]int64{0, math.MinInt64, math.MaxInt64})).Draw(t, "n")
+		if got, want := string(Nano(n).AppendUSD(nil)), Nano(n).USD().String(); got != want {
+			t.Errorf("%d is %s, not %s", n, got, want)
 		}
 	})
 }

@@ -61,6 +61,9 @@ func addSmall(a, b decimal.Decimal) (decimal.Decimal, bool) {
 	if !ok || !ok2 || shift > smallDigits || max(n, -n) > math.MaxInt64/2/pow10(shift) {
 		return decimal.Decimal{}, false
 	}
+	if n == 0 { // a sum begins like that
+		return b, true
+	}
 	return decimal.New(n*pow10(shift)+m, b.Exponent()), true
 }
 

@@ -1,7 +1,6 @@
 package pricing
 
 import (
-	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/usage"
 )
 
@@ -47,12 +46,7 @@ func (e Estimate) usage(output usage.Meter) usage.Usage {
 	for name, q := range e.Meters {
 		m[name] = q
 	}
-	add := func(name usage.Meter, n int64) {
-		if n > 0 {
-			m[name] = m[name].Add(money.NewDecimal(n))
-		}
-	}
-	add(usage.Input, e.InputTokens)
-	add(output, e.MaxOutputTokens)
+	m.Add(usage.Input, e.InputTokens)
+	m.Add(output, e.MaxOutputTokens)
 	return usage.FromMeters(m)
 }

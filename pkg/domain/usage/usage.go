@@ -29,6 +29,18 @@ const tierBatch = "batch"
 // Meters maps each meter to its quantity, always above zero.
 type Meters map[Meter]money.Decimal
 
+// Add counts n more of a meter; nothing for n below 1.
+func (m Meters) Add(name Meter, n int64) {
+	if n <= 0 {
+		return
+	}
+	q := money.NewDecimal(n)
+	if had, ok := m[name]; ok {
+		q = had.Add(q)
+	}
+	m[name] = q
+}
+
 // Sorted returns the meters in the order of their names.
 func (m Meters) Sorted() []Meter {
 	names := make([]Meter, 0, len(m))
