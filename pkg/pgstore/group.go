@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -10,16 +11,20 @@ import (
 	"github.com/weir-project/weir/pkg/outbox"
 )
 
-// Group commit: what arrives while transactions are under way goes out together as the next one, so concurrent writers
+// Group commit: what arrives while a transaction is under way goes out together as the next one, so concurrent writers
 // share round trips and commits, and a lone one waits for nobody.
 //
-// Bounds: transactions at once (more do not help one disk, and few make the batches large), changes and bytes in one of
-// them, and changes that wait; one more is refused at once, as ErrBusy.
+// Bounds: transactions at once, changes and bytes in one of them, and changes that wait; one more is refused at once, as
+// ErrBusy. A transaction costs as much beside its changes as a dozen of them, so a second one is begun beside the first
+// only for worthwhile changes (with fewer, two would take each other's callers away) or where the first is slow, since it
+// may wait for a row that another replica has locked.
 const (
 	maxTransactions = 2
+	worthwhile      = 16
 	maxChanges      = 128
 	maxBytes        = 4 << 20
 	maxWaiting      = 8192
+	slow            = 50 * time.Millisecond
 	// maxTransaction is how long a transaction may take where no caller has a deadline.
 	maxTransaction = 30 * time.Second
 )
@@ -69,6 +74,7 @@ type group struct {
 	mu      sync.Mutex
 	waiting []*change
 	running int
+	began   time.Time // of the transaction that began last
 	closed  bool
 	workers sync.WaitGroup
 }
@@ -97,11 +103,16 @@ func (g *group) add(c *change) error {
 		return ErrBusy
 	}
 	g.waiting = append(g.waiting, c)
-	if g.running < maxTransactions {
+	if g.running < maxTransactions && g.due(g.running) {
 		g.running++
 		g.workers.Go(g.work)
 	}
 	return nil
+}
+
+// due says whether what waits should go out while others are under way.
+func (g *group) due(others int) bool {
+	return len(g.waiting) > 0 && (others == 0 || len(g.waiting) >= worthwhile || time.Since(g.began) > slow)
 }
 
 // close refuses new changes and returns when those that wait are written.
@@ -115,18 +126,20 @@ func (g *group) close() {
 func (g *group) work() {
 	for batch := g.take(); batch != nil; batch = g.take() {
 		g.commit(batch)
+		runtime.Gosched() // whoever was answered and comes at once with the next change belongs to the next batch
 	}
 }
 
 // take removes the next batch from what waits, at most one change of each reservation: two in one statement would not
-// see each other. nil means that nothing waits, and that this worker is counted out.
+// see each other. nil means that nothing is due, and that this worker is counted out.
 func (g *group) take() []*change {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.waiting) == 0 {
+	if !g.due(g.running - 1) {
 		g.running--
 		return nil
 	}
+	g.began = time.Now()
 	var batch []*change
 	taken, bytes := make(map[key]struct{}, min(len(g.waiting), maxChanges)), 0
 	g.waiting = slices.DeleteFunc(g.waiting, func(c *change) bool {

@@ -57,11 +57,12 @@ func (g *gate) start(ctx context.Context, id string) <-chan error {
 
 // fill occupies every transaction, so that what comes next waits.
 func (g *gate) fill(t *testing.T) []<-chan error {
-	var all []<-chan error
-	for i := range maxTransactions {
+	all := []<-chan error{g.start(t.Context(), "first")}
+	g.until(t, func() bool { return len(g.waiting) == 0 })
+	for i := range (maxTransactions - 1) * worthwhile {
 		all = append(all, g.start(t.Context(), fmt.Sprint("first", i)))
-		g.until(t, func() bool { return len(g.waiting) == 0 })
 	}
+	g.until(t, func() bool { return len(g.waiting) == 0 && g.running == maxTransactions })
 	return all
 }
 
@@ -122,6 +123,52 @@ func TestGroupSharesTransactions(t *testing.T) {
 	}
 }
 
+// Goal: a lone change waits for nobody, a few wait for the transaction under way, and many do not.
+func TestGroupSecondTransaction(t *testing.T) {
+	g := newGate()
+	waiting := []<-chan error{g.start(t.Context(), "lone")}
+	g.until(t, func() bool { return len(g.waiting) == 0 })
+	g.group.mu.Lock()
+	g.began = g.began.Add(time.Hour) // however slow this machine is, the transaction is not
+	g.group.mu.Unlock()
+	for i := range worthwhile - 1 {
+		waiting = append(waiting, g.start(t.Context(), fmt.Sprint(i)))
+	}
+	g.until(t, func() bool { return len(g.waiting) == worthwhile-1 && g.running == 1 })
+	waiting = append(waiting, g.start(t.Context(), "one more"))
+	g.until(t, func() bool { return len(g.waiting) == 0 && g.running == 2 })
+	few := g.start(t.Context(), "few")
+	g.release()
+	for _, w := range append(waiting, few) {
+		if err := <-w; err != nil {
+			t.Error(err)
+		}
+	}
+	g.close()
+	if len(g.waiting) != 0 || g.running != 0 {
+		t.Errorf("%d wait, %d run", len(g.waiting), g.running)
+	}
+}
+
+// Goal: a change does not wait for a transaction that stands still.
+func TestGroupSlowTransaction(t *testing.T) {
+	g := newGate()
+	stuck := g.start(t.Context(), "stuck")
+	g.until(t, func() bool { return len(g.waiting) == 0 })
+	g.group.mu.Lock()
+	g.began = g.began.Add(-2 * slow)
+	g.group.mu.Unlock()
+	next := g.start(t.Context(), "next")
+	g.until(t, func() bool { return len(g.waiting) == 0 && g.running == 2 })
+	g.release()
+	for _, w := range []<-chan error{stuck, next} {
+		if err := <-w; err != nil {
+			t.Error(err)
+		}
+	}
+	g.close()
+}
+
 // Goal: a batch has bounds, in changes and in bytes.
 func TestGroupBatchBounds(t *testing.T) {
 	g := newGate()
@@ -141,7 +188,7 @@ func TestGroupBatchBounds(t *testing.T) {
 		}
 	}
 
-	large := &group{}
+	large := &group{running: 1}
 	for i := range 3 {
 		large.waiting = append(large.waiting, &change{row: Row{ReservationID: fmt.Sprint(i), Call: make([]byte, maxBytes*2/3)}})
 	}

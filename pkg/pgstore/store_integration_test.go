@@ -39,7 +39,13 @@ func open(t testing.TB) fixture {
 
 func openNew(t testing.TB) fixture {
 	t.Helper()
-	f := fixture{t: t, address: testkit.Postgres(t)}
+	return openAt(t, testkit.Postgres(t))
+}
+
+// openAt makes the tables in an empty database.
+func openAt(t testing.TB, address string) fixture {
+	t.Helper()
+	f := fixture{t: t, address: address}
 	conn, err := pgx.Connect(t.Context(), f.address)
 	f.must(err)
 	_, err = migrate.Postgres(t.Context(), conn, os.DirFS("../../migrations/postgres"))
