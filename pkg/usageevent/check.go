@@ -30,8 +30,8 @@ func Check(d Data) error {
 // EncodeReadable is Encode of an event that Decode takes; for any other it is Decode's error: for whoever must not
 // acknowledge what nobody will be able to read.
 func EncodeReadable(ev Event) ([]byte, error) {
-	value := Encode(ev)
-	if len(value) <= MaxBytes && ev.plain() {
+	value, plainUsage := encode(&ev)
+	if plainUsage && len(value) <= MaxBytes && ev.plain() {
 		return value, nil
 	}
 	if _, err := Decode(value, nil); err != nil {

@@ -18,6 +18,12 @@ const ContentType = "application/cloudevents+json"
 // Encode writes the event in structured mode: members in a fixed order, absent ones left out, the provider's usage with
 // its members sorted. The same event always gives the same bytes.
 func Encode(ev Event) []byte {
+	value, _ := encode(&ev)
+	return value
+}
+
+// encode is Encode; plainUsage says that the usage, if there is any, was plain JSON.
+func encode(ev *Event) (value []byte, plainUsage bool) {
 	o := jsonwrite.New(make([]byte, 0, usualSize+len(ev.Data.Usage)))
 	o.OptionalText("specversion", "1.0")
 	o.OptionalText("id", ev.ID)
@@ -30,10 +36,10 @@ func Encode(ev Event) []byte {
 	if m := ev.Data.Marker; m != nil {
 		m.members(&o)
 	} else {
-		ev.Data.members(&o)
+		plainUsage = ev.Data.members(&o)
 	}
 	o.Close()
-	return o.End()
+	return o.End(), plainUsage
 }
 
 // usualSize is about what a settle is, in bytes, without the provider's usage.
@@ -77,7 +83,8 @@ func meterMember(o *jsonwrite.Object, name string, m map[string]money.Decimal) {
 	o.Close()
 }
 
-func (d *Data) members(o *jsonwrite.Object) {
+func (d *Data) members(o *jsonwrite.Object) (plainUsage bool) {
+	plainUsage = true
 	o.OptionalText("execution_token", d.ExecutionToken)
 	o.OptionalText("root_execution_id", d.RootExecutionID)
 	o.OptionalText("parent_agent_id", d.ParentAgentID)
@@ -87,7 +94,10 @@ func (d *Data) members(o *jsonwrite.Object) {
 	o.OptionalText("model", d.Model)
 	o.OptionalText("api", d.API)
 	if d.Usage != nil {
-		o.Appended("usage", func(b []byte) []byte { return AppendCanonical(b, d.Usage) })
+		o.Appended("usage", func(b []byte) []byte {
+			b, plainUsage = appendCanonical(b, d.Usage)
+			return b
+		})
 	}
 	meterMember(o, "meters", d.Meters)
 	o.OptionalText("service_tier", d.ServiceTier)
@@ -104,6 +114,7 @@ func (d *Data) members(o *jsonwrite.Object) {
 		d.Reservation.members(o)
 		o.Close()
 	}
+	return plainUsage
 }
 
 func (r *Reservation) members(o *jsonwrite.Object) {
@@ -138,10 +149,15 @@ func Canonical(raw json.RawMessage) []byte { return AppendCanonical(make([]byte,
 
 // AppendCanonical appends Canonical of raw to b.
 func AppendCanonical(b []byte, raw json.RawMessage) []byte {
+	b, _ = appendCanonical(b, raw)
+	return b
+}
+
+func appendCanonical(b, raw []byte) (out []byte, plain bool) {
 	if out, ok := appendPlain(b, raw); ok {
-		return out
+		return out, true
 	}
-	return append(b, readCanonical(raw)...)
+	return append(b, readCanonical(raw)...), false
 }
 
 // Reordered is Canonical where that changes nothing but white space and the order of members; false elsewhere.

@@ -1,6 +1,7 @@
 package usageevent
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/money"
@@ -10,7 +11,8 @@ import (
 // An event whose members are plain is known to decode by looking at them; for every other one Decode itself is asked. A
 // property test holds the two against each other.
 
-// plain reports whether ev is one that Decode certainly takes: false says nothing. It follows build and readData.
+// plain reports whether ev, if its usage is plain JSON, is one that Decode certainly takes: false says nothing. It follows
+// build and readData.
 func (ev *Event) plain() bool {
 	limit := MaxID
 	if ev.Source == SourceAdmission || ev.Source == SourceBreaker {
@@ -29,7 +31,7 @@ func (d *Data) plain() bool {
 	switch {
 	case d.Status != "" && d.Status != "SUCCESS" && d.Status != "FAILED" && d.Status != "PARTIAL":
 		return false
-	case d.Usage != nil && (d.Meters != nil || !plainObjectAlone(d.Usage)):
+	case d.Usage != nil && (d.Meters != nil || !inOrder(d.Usage)):
 		return false
 	}
 	return d.Marker == nil && d.CacheHit == "" && plainMeters(d.Meters) && (d.Reservation == nil || d.Reservation.plain())
@@ -86,14 +88,12 @@ func plainText(s string, limit int) bool {
 
 func plainID(s string, limit int) bool { return plainText(s, limit) && !textOfNull(s) }
 
-// plainObjectAlone reports whether raw is one plain object; that no two of its names are equal Canonical sees to.
-func plainObjectAlone(raw []byte) bool {
+// inOrder reports whether plain JSON is an object that checkUsage takes once it is in order. Two equal names are not
+// plain, so there can only be two that differ by case.
+func inOrder(raw []byte) bool {
 	at := space(raw, 0)
-	if at == len(raw) || raw[at] != '{' {
-		return false
-	}
-	end := plainValue(raw, at, 0)
-	return end >= 0 && space(raw, end) == len(raw)
+	upper := func(c byte) bool { return c >= 'A' && c <= 'Z' }
+	return at < len(raw) && raw[at] == '{' && (!slices.ContainsFunc(raw, upper) || checkUsage(raw) == nil)
 }
 
 func plainMeters(m map[string]money.Decimal) bool {

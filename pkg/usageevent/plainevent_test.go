@@ -64,7 +64,7 @@ func anyEvent(t *rapid.T) Event {
 	}
 	mayBe(t, "time", func() { ev.Time = anyTime(t, "time") })
 	mayBe(t, "usage", func() {
-		ev.Data.Usage = rapid.SampledFrom([]json.RawMessage{nil, nil, []byte("null"), []byte(`[1]`), []byte(`{"a":1,"a":2}`), []byte(`{`), []byte(` { "a" : "\u0041" } `), []byte(`{"":"é"}`),
+		ev.Data.Usage = rapid.SampledFrom([]json.RawMessage{nil, nil, []byte("null"), []byte(`[1]`), []byte(`{"a":1,"a":2}`), []byte(`{`), []byte(` { "a" : "\u0041" } `), []byte(`{"":"é"}`), []byte(`{"a":1,"A":2}`), []byte(`{"aB":{"c":1,"C":2}}`), []byte(`{"inTokens":1,"choices":{"c":1,"C":2}}`),
 			[]byte(strings.Repeat(`{"a":`, 9) + "1" + strings.Repeat("}", 9))}).Draw(t, "usage")
 		ev.Data.Meters = anyMeters(t, "meters")
 	})
@@ -105,7 +105,7 @@ func TestPlainEventsDecode(t *testing.T) {
 		if (err == nil) != (decodeErr == nil) {
 			t.Fatalf("%s: %v, but Decode says %v", Encode(ev), err, decodeErr)
 		}
-		if err != nil || !ev.plain() {
+		if _, plainUsage := encode(&ev); err != nil || !plainUsage || !ev.plain() {
 			return
 		}
 		plainOnes++

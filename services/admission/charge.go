@@ -45,7 +45,9 @@ type subject struct {
 }
 
 func (s subject) eventID(kind string) string {
-	return kind + ":" + s.id + ":" + strconv.FormatInt(s.reservedAt.UnixNano(), 10)
+	var room [usageevent.MaxOwnID]byte
+	b := append(append(append(append(room[:0], kind...), ':'), s.id...), ':')
+	return string(strconv.AppendInt(b, s.reservedAt.UnixNano(), 10))
 }
 
 // grown is the subject with the estimate that its hold stands for by now: a call that reported more output than was
@@ -101,6 +103,8 @@ type charge struct {
 	// usage and meters are what the event says: at most one is set.
 	usage  json.RawMessage
 	meters map[string]money.Decimal
+	// whole: usage is all of the request's, in the event's writing.
+	whole bool
 	// cacheHit is the kind of cache that answered, "" for none.
 	cacheHit string
 	// flags are what the answer says beside the figures: cache_hit, dearer_model, unknown_usage, unpriced.
@@ -142,7 +146,7 @@ func chargeFor(req settleRequest, s subject, book *pricing.Book, contract tenant
 	if u.ServiceTier == "" { // what the response reports wins, as the attributor reads it
 		u.ServiceTier = req.ServiceTier
 	}
-	c.own.InputTokens, c.own.OutputTokens = u.InputTokens(), u.OutputTokens()
+	c.own.InputTokens, c.own.OutputTokens = u.Tokens()
 	return c.price(req, s, u, book, contract)
 }
 
@@ -232,8 +236,8 @@ func given(raw json.RawMessage) bool { return raw != nil && string(raw) != "null
 // too large, the meters it was normalised to.
 func (c *charge) passOn(req settleRequest, u usage.Usage, provider string) {
 	if given(req.Usage) {
-		if bare, ok := passable(req, u, provider); ok {
-			c.usage = bare
+		if bare, whole, ok := passable(req, u, provider); ok {
+			c.usage, c.whole = bare, whole
 			return
 		}
 	}

@@ -5,26 +5,27 @@ import (
 	"encoding/json"
 	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/weir-project/weir/pkg/domain/usage"
 	"github.com/weir-project/weir/pkg/usageevent"
 )
 
-// passable is the provider's object as the event carries it, if that says the same as the whole.
-func passable(req settleRequest, u usage.Usage, provider string) ([]byte, bool) {
+// passable is the provider's object as the event carries it, if that says the same as the whole; whole: it is all of it.
+func passable(req settleRequest, u usage.Usage, provider string) (bare []byte, whole, ok bool) {
 	// The usual case: it is all usage, so nothing but its order can change. That tells nothing new as long as no two of
 	// its names differ by case alone, which encoding/json takes for the same.
-	if !mayHaveContent(req.Usage) && bytes.IndexFunc(req.Usage, isUpper) < 0 {
+	if !mayHaveContent(req.Usage) && !slices.ContainsFunc(req.Usage, isUpper) {
 		if bare, ok := usageevent.Reordered(req.Usage); ok {
-			return bare, len(bare) <= maxRawUsage
+			return bare, true, len(bare) <= maxRawUsage
 		}
 	}
-	bare := usageevent.Canonical(withoutContent(req.Usage))
+	bare = usageevent.Canonical(withoutContent(req.Usage))
 	again, err := usage.Normalise(provider, req.API, bare)
-	return bare, err == nil && len(bare) <= maxRawUsage && reflect.DeepEqual(again, u)
+	return bare, false, err == nil && len(bare) <= maxRawUsage && reflect.DeepEqual(again, u)
 }
 
-func isUpper(r rune) bool { return r >= 'A' && r <= 'Z' }
+func isUpper(c byte) bool { return c >= 'A' && c <= 'Z' }
 
 // isContent names the members of providers' responses that carry text.
 func isContent(member string) bool {

@@ -15,14 +15,18 @@ import (
 // is compared within one reservation only, so what the reservation says is no part of it. Neither is the receipt; numbers
 // in the provider's usage are compared as written.
 func (c charge) fingerprint(req settleRequest, s subject) []byte {
-	b := make([]byte, 0, 1024)
+	var room [1024]byte // enough for nearly every settle, without the heap
+	b := room[:0]
 	for _, text := range [...]string{cmp.Or(req.Model, s.call.Model), req.API, req.ServiceTier, c.cacheHit, c.status,
 		usageevent.Clean(req.ErrorCode, usageevent.MaxText), req.ResponseID, req.Traceparent, req.Tracestate} {
 		b = appendSized(b, text)
 	}
-	if given(req.Usage) {
+	switch {
+	case c.whole:
+		b = append(append(b, 'u'), c.usage...)
+	case given(req.Usage):
 		b = usageevent.AppendCanonical(append(b, 'u'), req.Usage)
-	} else {
+	default:
 		b = appendQuantities(append(b, 'm'), c.meters)
 	}
 	sum := sha256.Sum256(b)

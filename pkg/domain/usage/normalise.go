@@ -42,10 +42,11 @@ func Normalise(provider, api string, raw []byte) (Usage, error) {
 	if u.Missing() {
 		return u, nil
 	}
+	in, out := u.Tokens()
 	if counted {
-		u.setContext()
+		u.ContextTokens = &in
 	}
-	if u.InputTokens() > maxQuantity || u.OutputTokens() > maxQuantity {
+	if in > maxQuantity || out > maxQuantity {
 		return Usage{}, fmt.Errorf("%s: %w: sum of tokens", strings.TrimSpace(provider+" "+api), ErrTooLarge)
 	}
 	return u, nil

@@ -70,7 +70,8 @@ func FromMeters(m Meters) Usage {
 	u := Usage{Meters: m}
 	for meter := range m {
 		if meter.IsInput() {
-			u.setContext()
+			n := u.InputTokens()
+			u.ContextTokens = &n
 			break
 		}
 	}
@@ -95,25 +96,28 @@ func (u Usage) Failed() Usage {
 func (u Usage) Missing() bool { return slices.Contains(u.Flags, FlagMissing) }
 
 // InputTokens is the whole prompt: the sum of the input_*_tokens meters.
-func (u Usage) InputTokens() int64 { return u.sum(Meter.IsInput) }
-
-// OutputTokens is the whole completion, reasoning included.
-func (u Usage) OutputTokens() int64 { return u.sum(Meter.IsOutput) }
-
-func (u Usage) sum(pick func(Meter) bool) int64 {
-	var total int64
-	for m, q := range u.Meters {
-		if pick(m) {
-			n, _ := q.Int64()
-			total += n
-		}
-	}
-	return total
+func (u Usage) InputTokens() int64 {
+	in, _ := u.Tokens()
+	return in
 }
 
-func (u *Usage) setContext() {
-	n := u.InputTokens()
-	u.ContextTokens = &n
+// OutputTokens is the whole completion, reasoning included.
+func (u Usage) OutputTokens() int64 {
+	_, out := u.Tokens()
+	return out
+}
+
+// Tokens are InputTokens and OutputTokens.
+func (u Usage) Tokens() (in, out int64) {
+	for m, q := range u.Meters {
+		switch n, _ := q.Int64(); {
+		case m.IsInput():
+			in += n
+		case m.IsOutput():
+			out += n
+		}
+	}
+	return in, out
 }
 
 // add counts n more of meter m; zero leaves no trace.
