@@ -34,22 +34,33 @@ func callerIn(ctx context.Context) caller {
 	return c
 }
 
-// intercept wraps every call of the API: identify, call, answer, measure. A client that hangs up does not stop what was
-// begun; a call whose deadline has passed already is not begun.
+// intercept wraps every call of the API: identify, call, answer, measure. A call is not begun whose deadline has passed when
+// it arrives, or passes while its credential is verified. One that was begun is finished, and answered with what was done,
+// whether or not its client still waits: half of a settle would be worse than a settle that nobody has heard of, which the
+// client finds by repeating it.
 func (g *grpcAPI) intercept(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (out any, err error) {
 	if !isAPI(info.FullMethod) {
 		return handle(ctx, in)
 	}
 	begin, code := g.s.deps.Now(), codeGood
 	defer func() { g.s.metrics.answered(info.FullMethod, code, g.s.deps.Now().Sub(begin)) }()
-	if end, ok := ctx.Deadline(); ok && !begin.Before(end) {
-		code = codeDeadline
-		return nil, grpcstatus.Error(codes.DeadlineExceeded, "The deadline had passed when the call arrived; nothing was done.")
+	late := func() bool {
+		end, bounded := ctx.Deadline()
+		return bounded && !g.s.deps.Now().Before(end)
 	}
-	ctx = context.WithoutCancel(ctx)
-	c, err := g.s.identify(ctx, grpcCredentials(ctx))
+	tooLate := grpcstatus.Error(codes.DeadlineExceeded, "The deadline had passed before the call was begun; nothing was done.")
+	if late() {
+		code = codeDeadline
+		return nil, tooLate
+	}
+	detached := context.WithoutCancel(ctx)
+	c, err := g.s.identify(detached, grpcCredentials(ctx))
+	if err == nil && late() {
+		code = codeDeadline
+		return nil, tooLate
+	}
 	if err == nil {
-		out, err = g.guarded(context.WithValue(ctx, callerKey{}, c), in, info.FullMethod, handle)
+		out, err = g.guarded(context.WithValue(detached, callerKey{}, c), in, info.FullMethod, handle)
 	}
 	if err != nil {
 		p := g.s.failed(err)

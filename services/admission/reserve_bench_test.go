@@ -26,6 +26,8 @@ import (
 // reserveBench is admission with a tenant, a key and an execution token, and a store that admits without being asked: what
 // is measured is a reservation without the connection and Redis.
 type reserveBench struct {
+	service       *Service
+	call          func(context.Context, caller, reserveRequest) (answer, error)
 	api           http.Handler
 	authorization string
 	body          string
@@ -45,6 +47,7 @@ func newReserveBench(b testing.TB, saving bool) *reserveBench {
 	must(err)
 	s.cfg.MaxLease, s.cfg.Deadline = 2*time.Minute, time.Second
 	s.decisions = newDecisions(s.metrics, nil, 100, nil)
+	s.holds = newOwnHolds(1<<17, s.metrics.forgotten.Inc)
 	s.kills.mirrorRead.Store(true)
 	s.epochs.at, s.epochs.row.Epoch = time.Now().Add(24*time.Hour), 4_000_000_000_000_007
 
@@ -86,7 +89,7 @@ func newReserveBench(b testing.TB, saving bool) *reserveBench {
 			Remaining: admit.Remaining{Minute: 1<<50 - e.Nanos, Day: 1<<50 - 2*e.Nanos, Month: 1<<50 - 3*e.Nanos, Requests: 1<<30 - 1},
 			Execution: admit.ExecutionFigures{Spent: e.Nanos, Remaining: 1<<50 - e.Nanos, Calls: 1, Limited: true}}})
 	}
-	r := &reserveBench{api: s.serve(route{"POST /v1/reservations", s.identifyHTTP, withBody(call)}), authorization: "Bearer " + key.Text,
+	r := &reserveBench{service: s, call: call, api: s.serve(route{"POST /v1/reservations", s.identifyHTTP, withBody(call)}), authorization: "Bearer " + key.Text,
 		body: `{"reservation_id":"call-1-2-3","provider":"openai","model":"gpt-4o","estimate":{"input_tokens":900,"max_output_tokens":300},` +
 			`"effect":"read","lease_seconds":120,"execution_token":"` + token + `"}`, answer: discard{header: http.Header{}}}
 	return r
