@@ -18,8 +18,11 @@ type answer struct {
 	rates rates
 }
 
-// bounded is the context of what one step may wait for a store.
+// bounded is the context of what one step may wait for a store. It has no values of ctx: stores know none.
 func (s *Service) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Done() == nil { // a call's, which nobody can cancel
+		return s.deadlines.within(s.cfg.Deadline), func() {}
+	}
 	return context.WithTimeout(ctx, s.cfg.Deadline)
 }
 

@@ -76,6 +76,7 @@ type Service struct {
 
 	description []byte // the document of GET /openapi.json
 	zones       zones
+	deadlines   deadlines
 	bodies      sync.Pool // of *[]byte, for what is answered; an answer is a few kilobytes
 	observe     *obs.Server
 	metrics     *metrics
