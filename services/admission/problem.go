@@ -135,13 +135,7 @@ func refused(r admit.Refusal, c caller, loc *time.Location) *Problem {
 		if at := r.ResetsAt(loc); !at.IsZero() {
 			p.ResetsAt = at.UTC().Format(time.RFC3339)
 		}
-		inform(text.Cut(r.Limit))
-		if r.Limit == admit.LimitDay && !c.contract.SoftDay && r.Used < r.Ceiling {
-			inform(text.Unfit())
-		}
-		if p.Scope != nil {
-			inform(text.CutOf(window.Scope{Kind: r.ScopeKind, ID: r.ScopeID}, r.Limit))
-		}
+		inform(cutText(text, r, c.contract))
 	case admit.ToolDeferred:
 		inform(text.Deferred())
 	case admit.ReadOnlyMode:
@@ -151,6 +145,33 @@ func refused(r admit.Refusal, c caller, loc *time.Location) *Problem {
 	}
 	p.Used, p.Asked, p.Ceiling = figure(r.Limit, r.Used), figure(r.Limit, r.Asked), figure(r.Limit, r.Ceiling)
 	return p
+}
+
+// cutText says which budget is used up or, where something of it is left, that the call does not fit that: a smaller one may.
+func cutText(text admit.Told, r admit.Refusal, k tenant.Contract) string {
+	scope := window.Scope{Kind: r.ScopeKind, ID: r.ScopeID}
+	switch left := r.Used < stated(r, k); {
+	case r.ScopeKind == "" && left:
+		return text.Unfit(r.Limit)
+	case r.ScopeKind == "":
+		return text.Cut(r.Limit)
+	case left:
+		return text.UnfitOf(scope, r.Limit)
+	default:
+		return text.CutOf(scope, r.Limit)
+	}
+}
+
+// stated is the ceiling of a refusal as the contract states it: one that is soft refuses above it, and is used up at it.
+func stated(r admit.Refusal, k tenant.Contract) int64 {
+	switch {
+	case r.Limit != admit.LimitDay || !k.SoftDay:
+		return r.Ceiling
+	case r.ScopeKind == "":
+		return int64(k.Ceilings.Day)
+	default:
+		return int64(k.ScopeCeilings(window.Scope{Kind: r.ScopeKind, ID: r.ScopeID}).Day)
+	}
 }
 
 // rungOf is where a tenant stands that was refused: 4 where its own budget is used up, else as its day has it.

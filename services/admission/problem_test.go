@@ -13,7 +13,9 @@ import (
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/tenant"
+	"github.com/weir-project/weir/pkg/domain/window"
 	"github.com/weir-project/weir/pkg/identity"
 )
 
@@ -105,13 +107,45 @@ func TestQuotaIsNotARate(t *testing.T) {
 	if string(body) != want {
 		t.Errorf("%s\nwant\n%s", body, want)
 	}
-	hard := refused(admit.Refusal{Code: admit.TenantQuotaExceeded, Limit: admit.LimitDay, At: at, Window: 20261130, Used: 3_600_000_000, Asked: 500_000_000,
-		Ceiling: 4_000_000_000, DayUsed: 3_600_000_000}, caller{contract: plan()}, time.UTC)
-	if !strings.HasPrefix(hard.Message, "This call does not fit what is left of today's budget. 90 %") {
-		t.Errorf("a hard day with something left: %s", hard.Message)
-	}
 	rate := refused(admit.Refusal{Code: admit.RateLimited, Limit: admit.LimitRequests, At: at, FreesAt: at.Add(10 * time.Second), Used: 60, Asked: 1, Ceiling: 60}, caller{contract: plan()}, time.UTC)
 	if rate.RetryAfterMS < 10_000 || rate.RetryAfterMS > 20_000 || rate.Window != "" || rate.Limit != admit.LimitRequests || rate.ResetsAt != "" {
 		t.Errorf("%+v", rate)
+	}
+}
+
+// Goal: the text for the end user says of each window whether it is used up or the call is too large for what is left, whose
+// it is, and counts a soft day by its ceiling, not by how far it may be passed.
+func TestWhatIsLeftIsTold(t *testing.T) {
+	soft := plan()
+	soft.SoftDay = true
+	soft = soft.WithScope(tenant.Scope{Scope: window.Scope{Kind: window.Agent, ID: tenant.EachScope}, Ceilings: tenant.Ceilings{Day: 1_000_000_000}})
+	own, agent := window.Scope{}, window.Scope{Kind: window.Agent, ID: "a1"}
+	for _, c := range []struct {
+		k             tenant.Contract
+		scope         window.Scope
+		limit         admit.Limit
+		used, ceiling money.Nano
+		says          string
+	}{
+		{plan(), own, admit.LimitMinute, 90, 100, "This call does not fit what is left of this minute's budget; it frees by itself within a minute."},
+		{plan(), own, admit.LimitMinute, 100, 100, "This minute's budget is used up;"},
+		{plan(), own, admit.LimitDay, 3_600_000_000, 4_000_000_000, "This call does not fit what is left of today's budget."},
+		{plan(), own, admit.LimitDay, 4_000_000_000, 4_000_000_000, "Today's budget is used up."},
+		{plan(), own, admit.LimitMonth, 99, 100, "This call does not fit what is left of this month's budget."},
+		{plan(), own, admit.LimitMonth, 101, 100, "This month's budget is used up."},
+		{soft, own, admit.LimitDay, 3_999_999_999, 4_400_000_000, "This call does not fit what is left of today's budget."},
+		{soft, own, admit.LimitDay, 4_000_000_000, 4_400_000_000, "Today's budget is used up."},
+		{soft, agent, admit.LimitDay, 999_999_999, 1_100_000_000, "This call does not fit what is left of the budget of agent a1 for today."},
+		{soft, agent, admit.LimitDay, 1_000_000_000, 1_100_000_000, "The budget of agent a1 for today is used up."},
+		{soft, agent, admit.LimitMonth, 99, 100, "This call does not fit what is left of the budget of agent a1 for this month."},
+	} {
+		r := admit.Refusal{Code: admit.TenantQuotaExceeded, Limit: c.limit, Used: int64(c.used), Asked: 5_000_000_000, Ceiling: int64(c.ceiling), ScopeKind: c.scope.Kind, ScopeID: c.scope.ID}
+		if p := refused(r, caller{contract: c.k}, time.UTC); !strings.HasPrefix(p.Message, c.says) {
+			t.Errorf("%s of %s at %d: %q, want %q", c.limit, c.scope, c.used, p.Message, c.says)
+		}
+		p := refused(r, caller{contract: c.k, language: "es"}, time.UTC)
+		if fits := !strings.Contains(c.says, "fit"); strings.HasPrefix(p.Message, "Esta llamada no cabe en lo que queda") == fits {
+			t.Errorf("%s of %s at %d: %q", c.limit, c.scope, c.used, p.Message)
+		}
 	}
 }

@@ -47,14 +47,21 @@ func (t Told) Cut(window Limit) string {
 	}
 }
 
-// Unfit is the text of a refusal for a hard day that has something left, but
-// not enough for the call.
-func (t Told) Unfit() string {
+// Unfit is the text of a refusal for a window of dollars that has something
+// left, but not enough for the call.
+func (t Told) Unfit(window Limit) string {
 	t.Rung = ladder.Cut
-	if t.Own.Cut != "" {
+	w := t.words()
+	switch {
+	case t.Own.Cut != "":
 		return t.with(t.Own.Cut)
+	case window == LimitMinute:
+		return t.with(w.unfitMinute)
+	case window == LimitDay:
+		return t.with(w.unfitDay)
+	default:
+		return t.with(w.unfitMonth)
 	}
-	return t.with(t.words().unfit)
 }
 
 // with adds how much is used and where the steps are.
@@ -108,7 +115,8 @@ func (t Told) mode() string {
 // used, and the three steps.
 type words struct {
 	normal, caching, saving, waiting, readOnly, readOnlySaving, cut string
-	minute, day, unfit, month, deferred, steps                      string
+	minute, day, month, unfitMinute, unfitDay, unfitMonth           string
+	deferred, steps                                                 string
 }
 
 func (t Told) words() words {
@@ -123,8 +131,10 @@ func (t Told) words() words {
 			cut:            "El presupuesto está agotado.",
 			minute:         "El presupuesto de este minuto está agotado; se libera por sí solo en un minuto.",
 			day:            "El presupuesto de hoy está agotado.",
-			unfit:          "Esta llamada no cabe en lo que queda del presupuesto de hoy.",
 			month:          "El presupuesto de este mes está agotado.",
+			unfitMinute:    "Esta llamada no cabe en lo que queda del presupuesto de este minuto; se libera por sí solo en un minuto.",
+			unfitDay:       "Esta llamada no cabe en lo que queda del presupuesto de hoy.",
+			unfitMonth:     "Esta llamada no cabe en lo que queda del presupuesto de este mes.",
 			deferred:       "Esta acción espera hasta que el presupuesto lo permita.",
 			steps:          "Se ha usado el %d %% del presupuesto de hoy; los escalones están en el %d, el %d y el %d %%.",
 		}
@@ -139,8 +149,10 @@ func (t Told) words() words {
 		cut:            "The budget is used up.",
 		minute:         "This minute's budget is used up; it frees by itself within a minute.",
 		day:            "Today's budget is used up.",
-		unfit:          "This call does not fit what is left of today's budget.",
 		month:          "This month's budget is used up.",
+		unfitMinute:    "This call does not fit what is left of this minute's budget; it frees by itself within a minute.",
+		unfitDay:       "This call does not fit what is left of today's budget.",
+		unfitMonth:     "This call does not fit what is left of this month's budget.",
 		deferred:       "This action waits until the budget allows it.",
 		steps:          "%d %% of today's budget is used; the steps are at %d, %d and %d %%.",
 	}

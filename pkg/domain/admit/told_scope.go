@@ -11,11 +11,39 @@ import (
 // own text for the tenant's cannot.
 func (t Told) CutOf(scope window.Scope, limit Limit) string {
 	if t.Language == ladder.Spanish {
-		return t.with(fmt.Sprintf("El presupuesto %s %s está agotado.", spanishScope(scope), map[Limit]string{
-			LimitMinute: "para este minuto", LimitDay: "para hoy", LimitMonth: "para este mes"}[limit]))
+		return t.with(fmt.Sprintf("El presupuesto %s %s está agotado.", spanishScope(scope), spanishWindow(limit)))
 	}
-	return t.with(fmt.Sprintf("The budget of %s for %s is used up.", englishScope(scope), map[Limit]string{
-		LimitMinute: "this minute", LimitDay: "today", LimitMonth: "this month"}[limit]))
+	return t.with(fmt.Sprintf("The budget of %s for %s is used up.", englishScope(scope), englishWindow(limit)))
+}
+
+// UnfitOf is Unfit of a sub-scope.
+func (t Told) UnfitOf(scope window.Scope, limit Limit) string {
+	if t.Language == ladder.Spanish {
+		return t.with(fmt.Sprintf("Esta llamada no cabe en lo que queda del presupuesto %s %s.", spanishScope(scope), spanishWindow(limit)))
+	}
+	return t.with(fmt.Sprintf("This call does not fit what is left of the budget of %s for %s.", englishScope(scope), englishWindow(limit)))
+}
+
+func englishWindow(limit Limit) string {
+	switch limit {
+	case LimitMinute:
+		return "this minute"
+	case LimitDay:
+		return "today"
+	default:
+		return "this month"
+	}
+}
+
+func spanishWindow(limit Limit) string {
+	switch limit {
+	case LimitMinute:
+		return "para este minuto"
+	case LimitDay:
+		return "para hoy"
+	default:
+		return "para este mes"
+	}
 }
 
 func englishScope(s window.Scope) string {

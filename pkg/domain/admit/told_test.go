@@ -40,6 +40,9 @@ func TestTold(t *testing.T) {
 			if got := told.Message(); got != "Own."+steps[l] {
 				t.Errorf("own text on rung %d in %s: %q", c.rung, l, got)
 			}
+			if got := told.Unfit(LimitMinute); got != "Own."+steps[l] {
+				t.Errorf("own text of what does not fit in %s: %q", l, got)
+			}
 			if got := told.Cut(LimitMonth); got != "Own."+steps[l] {
 				t.Errorf("own text of a cut in %s: %q", l, got)
 			}
@@ -47,6 +50,22 @@ func TestTold(t *testing.T) {
 	}
 	if got := (Told{}).Message(); !strings.HasPrefix(got, "Normal mode.") { // no language is English
 		t.Errorf("%q", got)
+	}
+}
+
+// What does not fit names its window, and does not say that it is used up.
+func TestUnfitNamesItsWindow(t *testing.T) {
+	for window, want := range map[Limit][2]string{
+		LimitMinute: {"This call does not fit what is left of this minute's budget; it frees by itself within a minute. ",
+			"Esta llamada no cabe en lo que queda del presupuesto de este minuto; se libera por sí solo en un minuto. "},
+		LimitDay:   {"This call does not fit what is left of today's budget. ", "Esta llamada no cabe en lo que queda del presupuesto de hoy. "},
+		LimitMonth: {"This call does not fit what is left of this month's budget. ", "Esta llamada no cabe en lo que queda del presupuesto de este mes. "},
+	} {
+		for i, l := range ladder.Languages() {
+			if got := (Told{Rung: ladder.Caching, Language: l}).Unfit(window); !strings.HasPrefix(got, want[i]) {
+				t.Errorf("%s in %s: %q", window, l, got)
+			}
+		}
 	}
 }
 

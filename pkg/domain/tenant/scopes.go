@@ -78,6 +78,16 @@ func (c Contract) Names(s window.Scope) bool {
 	return s.ID != EachScope && c.scope(s.Kind, s.ID) != nil
 }
 
+// ScopeCeilings are those of a sub-scope: of the entry of its name, else of EachScope; none where there is neither.
+func (c Contract) ScopeCeilings(s window.Scope) Ceilings {
+	for _, id := range []string{s.ID, EachScope} {
+		if entry := c.scope(s.Kind, id); entry != nil {
+			return entry.Ceilings
+		}
+	}
+	return Ceilings{}
+}
+
 func (c Contract) scope(kind window.ScopeKind, id string) *Scope {
 	for i := range c.Scopes {
 		if c.Scopes[i].Kind == kind && c.Scopes[i].ID == id {
