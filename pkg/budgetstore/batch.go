@@ -3,44 +3,32 @@ package budgetstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// Bounds of the stream that concurrent calls share: how many ride in one round
-// trip, and how many may wait. One more fails at once, as ErrUnavailable.
-const (
-	maxShared = 256
-	maxQueued = 1 << 16
-)
-
-// share opens the stream on which concurrent calls share round trips: what
-// arrives while a batch is under way goes out together as the next one, so a
-// lone call waits for nobody.
-func share(client redis.UniversalClient) (*redis.AutoPipeliner, error) {
-	stream, err := client.AsyncAutoPipelineWithOptions(&redis.AutoPipelineOptions{MaxBatchSize: maxShared, MaxConcurrentBatches: 1, MaxQueuedCommands: maxQueued})
-	if err != nil {
-		return nil, fmt.Errorf("redis: shared round trips: %w", err)
-	}
-	return stream, nil
-}
-
 // eval calls a script by its hash, or by its text where Redis has forgotten
 // it. It returns at the context's end; Redis may run the call all the same.
 func (s *Store) eval(ctx context.Context, script *redis.Script, keys []string, args ...any) (any, error) {
-	cmd := evalSha(ctx, script, keys, args)
-	if err := s.stream.Submit(ctx, cmd).WaitContext(ctx); err != nil {
+	cmd := evalSha(ctx, script.Hash(), keys, args)
+	return s.evalShared(ctx, script, keys, args, &sharedCall{cmd: cmd, own: cmd})
+}
+
+// evalShared is eval of a call that was made of the same script, keys and arguments.
+func (s *Store) evalShared(ctx context.Context, script *redis.Script, keys []string, args []any, call *sharedCall) (any, error) {
+	if err := s.shared.do(ctx, keys[0], call); err != nil {
 		if redis.HasErrorPrefix(err, "NOSCRIPT") {
 			return script.Eval(ctx, s.client, keys, args...).Result()
 		}
 		return nil, err
 	}
-	return cmd.Val(), nil
+	return call.own.Val(), nil
 }
 
-func evalSha(ctx context.Context, script *redis.Script, keys []string, args []any) *redis.Cmd {
+func evalSha(ctx context.Context, hash string, keys []string, args []any) *redis.Cmd {
 	all := make([]any, 0, 3+len(keys)+len(args))
-	all = append(all, "evalsha", script.Hash(), len(keys))
+	all = append(all, "evalsha", hash, len(keys))
 	for _, k := range keys {
 		all = append(all, k)
 	}
@@ -109,7 +97,7 @@ func (s *Store) reserveAll(ctx context.Context, requests []Request, groups [][]i
 	for try := 1; len(groups) > 0; try++ {
 		pipe, calls := s.client.Pipeline(), make([]*redis.Cmd, 0, len(groups))
 		for _, group := range groups {
-			cmd := evalSha(ctx, s.scripts.batch, []string{key(requests[group[0]].Tenant, "s")}, s.batchArgs(requests, group))
+			cmd := evalSha(ctx, s.scripts.batch.Hash(), []string{key(requests[group[0]].Tenant, "s")}, s.batchArgs(requests, group))
 			_ = pipe.Process(ctx, cmd) // queues it
 			calls = append(calls, cmd)
 		}
@@ -137,14 +125,21 @@ func (s *Store) reserveAll(ctx context.Context, requests []Request, groups [][]i
 
 // batchArgs are what batch.lua's header lists.
 func (s *Store) batchArgs(requests []Request, group []int) []any {
-	const each = 5
-	args := make([]any, 1, 1+each*len(group))
+	args := make([]any, 1, 1+batchParts*len(group))
 	args[0] = s.at()
 	for _, i := range group {
 		_, own := s.reserveCall(requests[i])
-		args = append(append(args, own[:each-1]...), requests[i].scopes())
+		args = append(args, requests[i].parts(own)...)
 	}
 	return args
+}
+
+// batchParts is how many arguments batch.lua takes for each reservation.
+const batchParts = 5
+
+// parts are those of this one, of which reserveCall has made all but the last.
+func (r Request) parts(own []any) []any {
+	return append(slices.Clip(own[:batchParts-1]), r.scopes())
 }
 
 // groupReplies reads the replies of one script call.

@@ -1,5 +1,7 @@
 package budgetstore
 
+import "context"
+
 // Call is one call of the reserve script as a client sends it: for
 // measurements that run it next to others.
 type Call struct {
@@ -18,3 +20,8 @@ func (s *Store) ReserveCall(r Request) Call {
 
 // Admitted reports whether a reply of the script is a yes.
 func (c Call) Admitted(reply string) bool { return len(reply) == stateSize }
+
+// Send sends a call on the connections that Reserve's share. Hash may name another script, for a measurement of the two.
+func (s *Store) Send(ctx context.Context, c Call) error {
+	return s.shared.do(ctx, c.Keys[0], &sharedCall{cmd: evalSha(ctx, c.Hash, c.Keys, c.Args)})
+}

@@ -52,6 +52,8 @@
 //     them. Only when a lease may have ended are the
 //     open holds walked, once in about the length of a lease, never for less
 //     than one lease that ended or was settled.
+//   - Calls that ride in one round trip know nothing of each other: each has
+//     its own answer or error (stream.go).
 //   - Every command is idempotent by reservation id, version or journal
 //     offset, so the client may retry after a time-out.
 //

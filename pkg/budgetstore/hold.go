@@ -16,7 +16,7 @@ import (
 // Hold reads one hold; ErrNoHold if it has ended or never was.
 func (s *Store) Hold(ctx context.Context, t Tenant, id string) (Hold, error) {
 	ask := redis.NewSliceCmd(ctx, "hmget", key(t, "s"), "{", "{h"+id, id)
-	if err := s.stream.Submit(ctx, ask).WaitContext(ctx); err != nil {
+	if err := s.shared.do(ctx, key(t, "s"), &sharedCall{cmd: ask}); err != nil {
 		return Hold{}, fmt.Errorf("%w: hold: %w", ErrUnavailable, err)
 	}
 	fields := ask.Val()
@@ -62,7 +62,7 @@ const expiringAt = 148
 // expiring reads a hold that waits for the reaper.
 func (s *Store) expiring(ctx context.Context, t Tenant, id string) (Hold, error) {
 	ask := redis.NewStringCmd(ctx, "hget", key(t, "e"), id)
-	err := s.stream.Submit(ctx, ask).WaitContext(ctx)
+	err := s.shared.do(ctx, key(t, "e"), &sharedCall{cmd: ask})
 	if errors.Is(err, redis.Nil) {
 		return Hold{}, ErrNoHold
 	}

@@ -21,7 +21,7 @@ func (s *Store) Reserve(ctx context.Context, r Request) (Reply, error) {
 		return Reply{}, err
 	}
 	keys, args := s.reserveCall(r)
-	return r.reply(text(s.eval(ctx, s.scripts.reserve, keys, args...)))
+	return r.reply(text(s.evalShared(ctx, s.scripts.reserve, keys, args, reservation(ctx, s.scripts.reserve, keys, args, r))))
 }
 
 // reply reads reserve.lua's reply: the state as the call left it, which no

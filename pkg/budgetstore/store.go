@@ -64,7 +64,7 @@ type Store struct {
 	client  redis.UniversalClient
 	probe   redis.UniversalClient // two connections that the guard lets through
 	guard   *guard
-	stream  *redis.AutoPipeliner // for scripts: concurrent calls share round trips
+	shared  *streams // for scripts: concurrent calls share round trips
 	scripts scripts
 	opts    Options
 	url     string
@@ -112,11 +112,9 @@ func open(url string, opts Options, loaded scripts, watch *guard) (*Store, error
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
-	stream, err := share(client)
-	if err != nil {
-		return nil, errors.Join(err, client.Close(), probe.Close())
-	}
-	return &Store{client: client, probe: probe, guard: watch, stream: stream, scripts: loaded, opts: opts, url: url}, nil
+	s := &Store{client: client, probe: probe, guard: watch, scripts: loaded, opts: opts, url: url}
+	s.shared = newStreams(client, loaded.batch, s.at)
+	return s, nil
 }
 
 // readTimeout is when a connection that does not answer is given up, unless
@@ -185,7 +183,8 @@ func (s *Store) check(ctx context.Context) error {
 
 // Close closes the connections.
 func (s *Store) Close() error {
-	return errors.Join(s.stream.Close(), s.client.Close(), s.probe.Close())
+	s.shared.close()
+	return errors.Join(s.client.Close(), s.probe.Close())
 }
 
 // Ping asks Redis for a sign of life. The error wraps ErrUnavailable.

@@ -26,13 +26,9 @@ const (
 	batchers    = 4
 )
 
-// rates are the figures of calls a second through one pipelining client. The
+// rates are the figures of calls a second by the library. The
 // programs take turns slot by slot; a ratio is the median of the slots' own.
 func (b *bench) rates(ctx context.Context) ([]Figure, error) {
-	stream, err := b.client.AutoPipeline()
-	if err != nil {
-		return nil, fmt.Errorf("storebench: %w", err)
-	}
 	trivial, err := b.client.ScriptLoad(ctx, trivialSource).Result()
 	if err != nil {
 		return nil, fmt.Errorf("load script: %w", err)
@@ -47,15 +43,15 @@ func (b *bench) rates(ctx context.Context) ([]Figure, error) {
 	}
 	var ours, theirs, windows, batches, ratios, windowRatios []float64
 	for n := range slots {
-		mine, err := b.rate(ctx, stream, t, n, "")
+		mine, err := b.rate(ctx, t, n, "")
 		if err != nil {
 			return nil, err
 		}
-		other, err := b.rate(ctx, stream, t, n, trivial)
+		other, err := b.rate(ctx, t, n, trivial)
 		if err != nil {
 			return nil, err
 		}
-		set, err := old.rate(ctx, stream, b.now)
+		set, err := old.rate(ctx, b.client, b.now)
 		if err != nil {
 			return nil, err
 		}
@@ -74,17 +70,19 @@ func (b *bench) rates(ctx context.Context) ([]Figure, error) {
 	}, nil
 }
 
-// rate is calls a second of concurrent callers in one slot. hash names another script with the same keys and arguments.
-func (b *bench) rate(ctx context.Context, stream *redis.AutoPipeliner, t budgetstore.Tenant, n int, hash string) (float64, error) {
+// rate is calls a second of concurrent callers in one slot, by the store and its connections. hash names another script,
+// which is sent with the same keys and arguments.
+func (b *bench) rate(ctx context.Context, t budgetstore.Tenant, n int, hash string) (float64, error) {
 	rate, err := b.inParallel(callers, func(caller, i int) (int, error) {
 		r := request(t, name(n, caller, i, hash), b.now())
-		call := b.store.ReserveCall(r)
 		if hash != "" {
-			return 1, stream.EvalSha(ctx, hash, call.Keys, call.Args...).Err()
+			call := b.store.ReserveCall(r)
+			call.Hash = hash
+			return 1, b.store.Send(ctx, call)
 		}
-		text, err := stream.EvalSha(ctx, call.Hash, call.Keys, call.Args...).Text()
-		if err == nil && !call.Admitted(text) {
-			err = fmt.Errorf("%w: %q", errNotAdmitted, text)
+		reply, err := b.store.Reserve(ctx, r)
+		if err == nil && reply.Verdict != budgetstore.Admitted {
+			err = fmt.Errorf("%w: verdict %d", errNotAdmitted, reply.Verdict)
 		}
 		return 1, err
 	})
@@ -163,12 +161,12 @@ func (b *bench) fillWindow(ctx context.Context) (*sortedSet, error) {
 }
 
 // rate is calls a second. Each call is one gap after the one before, so one member leaves and one comes.
-func (w *sortedSet) rate(ctx context.Context, stream *redis.AutoPipeliner, now func() time.Time) (float64, error) {
+func (w *sortedSet) rate(ctx context.Context, client *redis.Client, now func() time.Time) (float64, error) {
 	began := now()
 	for range windowCalls {
 		w.now += time.Minute.Microseconds() / full
 		w.n++
-		admitted, err := stream.EvalSha(ctx, w.hash, w.keys, w.now, fmt.Sprintf("next-%d", w.n), 4_000_000, 900, 300,
+		admitted, err := client.EvalSha(ctx, w.hash, w.keys, w.now, fmt.Sprintf("next-%d", w.n), 4_000_000, 900, 300,
 			1<<30, 1<<50, 1<<45, 1<<45, 1<<30, 60_000_000).Int()
 		if err != nil || admitted != 1 {
 			return 0, fmt.Errorf("%w: sorted set: %d, %w", errNotAdmitted, admitted, err)
