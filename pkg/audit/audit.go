@@ -67,7 +67,7 @@ type Counters struct {
 	MonthOwn, MonthHeld, MonthExternal int64
 }
 
-// ExecutionCounters are a root execution's dollars in Redis. Exists says that there are any, Known that its limits are: where
+// ExecutionCounters are the dollars of a root execution, or of a branch of one, in Redis. Exists says that there are any, Known that its limits are: where
 // they are not, only external usage was told, or the counters were made anew without them.
 type ExecutionCounters struct {
 	Exists, Known       bool
@@ -82,6 +82,8 @@ type Budgets interface {
 	Scope(ctx context.Context, tenant, kind, id string, zone *time.Location) (Counters, error)
 	// Execution reads the counters of a root execution.
 	Execution(ctx context.Context, tenant, root string) (ExecutionCounters, error)
+	// Branch reads those of a branch of one.
+	Branch(ctx context.Context, tenant, id string) (ExecutionCounters, error)
 }
 
 // Sources is what an audit reads. Only Log is trusted.
@@ -115,6 +117,7 @@ func Run(ctx context.Context, s Sources) (Report, error) {
 		return r, err
 	}
 	expected := foldWindows(j, book)
+	noteEnded(expected, s.Now)
 	past, err := checkWindowTopic(ctx, s.Log, expected, &r)
 	if err != nil {
 		return r, err

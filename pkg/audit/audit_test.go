@@ -48,12 +48,13 @@ func small(t *testing.T, change func(*world)) *world {
 	expired := event("acme", "unsettled:r3:1")
 	expired.Source, expired.Type, expired.Data.ReservationID = usageevent.SourceAdmission, usageevent.TypeUnsettled, "r3"
 	expired.Data.APIKeyID, expired.Data.Reservation = "k1", &usageevent.Reservation{ReservedAt: eventTime(), Outcome: usageevent.OutcomeUnsettled,
-		Scopes: map[string]string{"cost_center": "sales", "api_key": "k1"}}
+		Scopes: map[string]string{"cost_center": "sales", "api_key": "k1"}, Branches: []string{"b2", "b1"}}
 	at, expired = w.send(expired)
 	w.book(at, expired, 10_000_000, 0, func(e *weirv1.LedgerEntry) {
 		e.Kind, e.Status, e.Flags = weirv1.EntryKind_ENTRY_KIND_UNSETTLED, 0, []string{"estimated"}
 		e.ApiKeyId, e.ReservedAt = "k1", e.EventTime
-		e.Scopes = []*weirv1.ScopeKey{{Kind: weirv1.ScopeKind_SCOPE_KIND_API_KEY, Id: "k1"}, {Kind: weirv1.ScopeKind_SCOPE_KIND_COST_CENTER, Id: "sales"}}
+		e.Scopes = []*weirv1.ScopeKey{{Kind: weirv1.ScopeKind_SCOPE_KIND_API_KEY, Id: "k1"}, {Kind: weirv1.ScopeKind_SCOPE_KIND_COST_CENTER, Id: "sales"},
+			{Kind: weirv1.ScopeKind_SCOPE_KIND_EXECUTION_BRANCH, Id: "b1"}, {Kind: weirv1.ScopeKind_SCOPE_KIND_EXECUTION_BRANCH, Id: "b2"}}
 	}, line{"estimate", "1", "0.01"})
 
 	ended := event("acme", "termination:x1")
@@ -121,7 +122,7 @@ func TestCleanWorld(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	want := audit.Report{
-		Events: 15, Entries: 9, DeadLetters: 3, Duplicates: 4, LedgerRows: 9, Windows: 19, Tenants: 2, Scopes: 3, Executions: 2,
+		Events: 15, Entries: 9, DeadLetters: 3, Duplicates: 4, LedgerRows: 9, Windows: 21, Tenants: 2, Scopes: 3, Executions: 4, // two of them are branches
 		RawCostUSD: "0.0476501000001", BilledUSD: "0.0536001125001125", OK: true,
 	}
 	r.Differences = nil

@@ -10,14 +10,15 @@ import (
 )
 
 // executionKept is for how long after its latest own entry an execution's counters must be in Redis: they are kept for
-// longer than a root's maximum age, counted from its start or from a recovery, and nothing is booked as own after that
-// age. Later they may be gone, or be there again with what came since, which says nothing about what was before.
+// longer than a root's maximum age, or than a branch's tokens, counted from its start or from a recovery, and nothing is
+// booked as own after that. Later they may be gone, or be there again with what came since, which says nothing about what was before.
 const executionKept = 30 * time.Minute
 
-// execution is what the journal says of one root execution, apart from its total.
+// execution is what the journal says of one root execution, or of a branch of one, apart from its total.
 type execution struct {
-	tenant, root string
-	lastOwn      time.Time // zero = no own entry
+	tenant, id string
+	branch     bool
+	lastOwn    time.Time // zero = no own entry
 }
 
 // checkBudgets compares Redis: at a quiet moment, own without open holds is the journal's own, and external is the
@@ -68,11 +69,15 @@ func checkTenant(ctx context.Context, s Sources, tenant string, zone *time.Locat
 }
 
 func checkExecution(ctx context.Context, s Sources, x execution, want map[WindowKey]*total, r *Report) error {
-	c, err := s.Budgets.Execution(ctx, x.tenant, x.root)
-	if err != nil {
-		return fmt.Errorf("read execution %s of %s: %w", x.root, x.tenant, err)
+	read, name, scope := s.Budgets.Execution, "execution", "EXECUTION"
+	if x.branch {
+		read, name, scope = s.Budgets.Branch, "branch", branchColumn
 	}
-	what := fmt.Sprintf("tenant %s execution %s", x.tenant, x.root)
+	what := fmt.Sprintf("tenant %s %s %s", x.tenant, name, x.id)
+	c, err := read(ctx, x.tenant, x.id)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", what, err)
+	}
 	kept := !x.lastOwn.IsZero() && s.Now.Sub(x.lastOwn) < executionKept
 	if !c.Exists {
 		if kept {
@@ -81,7 +86,7 @@ func checkExecution(ctx context.Context, s Sources, x execution, want map[Window
 		return nil // past its maximum age, or nobody told Redis of it
 	}
 	r.Executions++
-	t := orNothing(want[WindowKey{x.tenant, "EXECUTION", x.root, "EXECUTION", 0}])
+	t := orNothing(want[WindowKey{x.tenant, scope, x.id, "EXECUTION", 0}])
 	if c.Known || kept {
 		same(r, "redis", what+" own nano-dollars without holds", t.own, c.Own-c.Held)
 	}
@@ -97,9 +102,9 @@ func orNothing(t *total) *total {
 	return t
 }
 
-// executions lists the root executions of the journal in order.
+// executions lists the root executions and branches of the journal in order.
 func (j *journal) executions() []execution {
 	return slices.SortedFunc(maps.Values(j.roots), func(a, b execution) int {
-		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.root, b.root))
+		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.id, b.id))
 	})
 }

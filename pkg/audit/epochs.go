@@ -201,8 +201,8 @@ func checkBaseKey(at baseKey, m *weirv1.WindowTotal, r *Report) {
 	switch k.Scope {
 	case "TENANT":
 		parts = append(parts, strings.ToLower(k.Kind), strconv.FormatInt(k.Window, 10))
-	case "EXECUTION":
-		parts = append(parts, "execution", k.ScopeID)
+	case "EXECUTION", branchColumn:
+		parts = append(parts, strings.ToLower(k.Scope), k.ScopeID)
 	default:
 		parts = append(parts, strings.ToLower(k.Scope), k.ScopeID, strings.ToLower(k.Kind), strconv.FormatInt(k.Window, 10))
 	}

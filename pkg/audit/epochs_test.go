@@ -113,7 +113,8 @@ func (r *recovery) baseRecord(m *weirv1.WindowTotal) bus.Record {
 	}
 	scope := strings.ToLower(strings.TrimPrefix(m.ScopeKind.String(), "SCOPE_KIND_"))
 	kind := strings.ToLower(strings.TrimPrefix(m.Kind.String(), "WINDOW_KIND_"))
-	rest := map[string]string{"tenant": fmt.Sprintf("%s\x00%d", kind, m.Window), "execution": "execution\x00" + m.ScopeId}[scope]
+	rest := map[string]string{"tenant": fmt.Sprintf("%s\x00%d", kind, m.Window), "execution": "execution\x00" + m.ScopeId,
+		"execution_branch": "execution_branch\x00" + m.ScopeId}[scope]
 	if rest == "" {
 		rest = fmt.Sprintf("%s\x00%s\x00%s\x00%d", scope, m.ScopeId, kind, m.Window)
 	}

@@ -96,6 +96,7 @@ func (c *eventCheck) take(rec bus.Record) error {
 			return nil
 		}
 		checkEventScopes(e, ev, c.report)
+		checkBranches(e, ev, c.report)
 		return nil
 	}
 	if value, ok := c.dead[at]; ok {

@@ -36,14 +36,14 @@ type journal struct {
 	responses   map[identity]int        // (tenant, provider, response id)
 	anyResponse map[[2]string]bool      // (provider, response id): for events that do not say their tenant
 	own         map[string]bool         // tenants with own entries
-	roots       map[[2]string]execution // (tenant, root execution)
+	roots       map[[3]string]execution // (tenant, kind, root execution or branch)
 	epochs      epochs
 }
 
 func readJournal(ctx context.Context, log *bus.Conn, r *Report) (*journal, error) {
 	j := &journal{
 		byID: map[string]int{}, bySource: map[position]int{}, events: map[identity]int{}, anyTenant: map[[2]string][]int{},
-		responses: map[identity]int{}, anyResponse: map[[2]string]bool{}, own: map[string]bool{}, roots: map[[2]string]execution{},
+		responses: map[identity]int{}, anyResponse: map[[2]string]bool{}, own: map[string]bool{}, roots: map[[3]string]execution{},
 		epochs: epochs{byID: map[string]int{}, bySource: map[position]bool{}},
 	}
 	for p := range int32(topics.LedgerEntries.Partitions()) {
@@ -108,16 +108,21 @@ func (j *journal) noteBudget(m *weirv1.LedgerEntry) {
 	if isOwn {
 		j.own[m.GetTenantId()] = true
 	}
-	root := m.GetLineage().GetRootExecutionId()
-	if root == "" {
-		return
+	note := func(id string, branch bool) {
+		k := [3]string{m.GetTenantId(), fmt.Sprint(branch), id}
+		x := j.roots[k]
+		x.tenant, x.id, x.branch = m.GetTenantId(), id, branch
+		if at := m.GetEventTime().AsTime(); isOwn && at.After(x.lastOwn) {
+			x.lastOwn = at
+		}
+		j.roots[k] = x
 	}
-	x := j.roots[[2]string{m.GetTenantId(), root}]
-	x.tenant, x.root = m.GetTenantId(), root
-	if at := m.GetEventTime().AsTime(); isOwn && at.After(x.lastOwn) {
-		x.lastOwn = at
+	if root := m.GetLineage().GetRootExecutionId(); root != "" {
+		note(root, false)
 	}
-	j.roots[[2]string{x.tenant, x.root}] = x
+	for _, id := range branchesOf(m) {
+		note(id, true)
+	}
 }
 
 // sameEntry compares what a late write of a dead owner must have in common with the owner's: everything but the copy of

@@ -85,6 +85,10 @@ func (w *world) Execution(_ context.Context, tenant, root string) (audit.Executi
 	return w.roots[tenant+"/"+root], nil
 }
 
+func (w *world) Branch(_ context.Context, tenant, id string) (audit.ExecutionCounters, error) {
+	return w.roots[tenant+"/branch "+id], nil
+}
+
 // add writes a record at the end of its partition and returns its offset.
 func (w *world) add(r bus.Record) int64 {
 	at := fmt.Sprintf("%s/%d", r.Topic.Name(), r.Partition)
@@ -306,6 +310,10 @@ func (w *world) derive() {
 			{Tenant: e.TenantId, Scope: "TENANT", Kind: "DAY", Window: int64(k.Day)}, {Tenant: e.TenantId, Scope: "TENANT", Kind: "MONTH", Window: int64(k.Month)},
 		}
 		for _, s := range e.Scopes {
+			if s.Kind == weirv1.ScopeKind_SCOPE_KIND_EXECUTION_BRANCH {
+				keys = append(keys, key{Tenant: e.TenantId, Scope: "EXECUTION_BRANCH", ScopeID: s.Id, Kind: "EXECUTION"})
+				continue
+			}
 			for _, of := range []key{keys[0], keys[2], keys[3]} {
 				of.Scope, of.ScopeID = strings.TrimPrefix(s.Kind.String(), "SCOPE_KIND_"), s.Id
 				keys = append(keys, of)
@@ -361,7 +369,7 @@ func (w *world) count(row audit.WindowRow) {
 		c.Known, c.MonthLabel, c.MonthOwn, c.MonthHeld, c.MonthExternal = true, int32(row.Key.Window), row.OwnNanos+5, 5, row.ExternalNanos
 	}
 	at, all := row.Key.Tenant, w.tenants
-	if row.Key.Scope != "TENANT" && row.Key.Scope != "EXECUTION" {
+	if row.Key.Scope != "TENANT" && row.Key.Kind != "EXECUTION" {
 		at, all = row.Key.Tenant+" "+strings.ToLower(row.Key.Scope)+" "+row.Key.ScopeID, w.scopes
 	}
 	c := all[at]
@@ -371,7 +379,11 @@ func (w *world) count(row audit.WindowRow) {
 	case "MONTH":
 		month(&c)
 	case "EXECUTION":
-		w.roots[row.Key.Tenant+"/"+row.Key.ScopeID] = audit.ExecutionCounters{Exists: true, Known: true, Own: row.OwnNanos + 5, Held: 5, External: row.ExternalNanos}
+		name := row.Key.ScopeID
+		if row.Key.Scope == "EXECUTION_BRANCH" {
+			name = "branch " + name
+		}
+		w.roots[row.Key.Tenant+"/"+name] = audit.ExecutionCounters{Exists: true, Known: true, Own: row.OwnNanos + 5, Held: 5, External: row.ExternalNanos}
 	}
 	c.Known = true
 	all[at] = c

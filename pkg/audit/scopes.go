@@ -70,10 +70,13 @@ func kindOf(k weirv1.ScopeKind) string {
 	}
 }
 
-// scopeText is an entry's sub-scopes, in order.
+// scopeText is an entry's sub-scopes, in order, without branches.
 func scopeText(e entry) string {
 	var out []string
 	for _, k := range e.GetScopes() {
+		if isBranch(k) {
+			continue
+		}
 		out = append(out, kindOf(k.GetKind())+" "+k.GetId())
 	}
 	slices.Sort(out)
@@ -92,6 +95,9 @@ func (n namesSeen) full(e entry, kind string) bool { return len(n[n.key(e, kind)
 
 func (n namesSeen) note(e entry) {
 	for _, s := range e.GetScopes() {
+		if isBranch(s) {
+			continue
+		}
 		k := n.key(e, kindOf(s.GetKind()))
 		if n[k] == nil {
 			n[k] = map[string]bool{}
@@ -112,10 +118,12 @@ func checkScopes(e entry, c contracts, names namesSeen, j *journal, r *Report) {
 	case weirv1.EntryKind_ENTRY_KIND_REVERSAL:
 		if n, ok := j.byID[e.GetReversesId()]; ok {
 			same(r, "journal", what, scopeText(j.entries[n]), scopeText(e))
+			same(r, "journal", e.GetId()+" branches", strings.Join(branchesOf(j.entries[n].LedgerEntry), ", "), strings.Join(branchesOf(e.LedgerEntry), ", "))
 		}
 		return
 	case weirv1.EntryKind_ENTRY_KIND_CIRCUIT_BREAKER_TERMINATION:
 		same(r, "journal", what, "", scopeText(e))
+		same(r, "journal", e.GetId()+" branches", "", strings.Join(branchesOf(e.LedgerEntry), ", "))
 		return
 	}
 	at := e.GetEventTime().AsTime()
@@ -156,6 +164,9 @@ func valuesOf(e entry) map[string]string {
 func isOf(e entry, versions []contract) bool {
 	values := valuesOf(e)
 	for _, s := range e.GetScopes() {
+		if isBranch(s) {
+			continue
+		}
 		kind, id := kindOf(s.GetKind()), s.GetId()
 		fits := id == values[kind] || id == otherName || kind == "cost_center" && id == "unassigned"
 		if id == otherName {

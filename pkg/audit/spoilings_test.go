@@ -145,6 +145,12 @@ func spoiledCounters() []spoiling {
 		{"redis sub-scope of nothing", func(w *world) {
 			w.scopes["acme api_key k1"] = audit.Counters{Known: true, MonthOwn: 9}
 		}, "redis", []string{"tenant acme api_key k1", "MONTH"}},
+		{"redis branch own", func(w *world) {
+			c := w.roots["acme/branch b1"]
+			c.Own--
+			w.roots["acme/branch b1"] = c
+		}, "redis", []string{"tenant acme branch b1", "own"}},
+		{"redis branch gone", func(w *world) { delete(w.roots, "acme/branch b2") }, "redis", []string{"tenant acme branch b2", "none"}},
 		root("execution own", func(c *audit.ExecutionCounters) { c.Own++ }, "own"),
 		root("execution external", func(c *audit.ExecutionCounters) { c.External++ }, "external"),
 		root("execution gone", func(c *audit.ExecutionCounters) { *c = audit.ExecutionCounters{} }, "none"),
@@ -195,6 +201,14 @@ func spoiledJournal() []spoiling {
 		{"journal reservation in a sub-scope without ceiling", unsettled(func(e *weirv1.LedgerEntry) {
 			e.Scopes[1] = &weirv1.ScopeKey{Kind: weirv1.ScopeKind_SCOPE_KIND_AGENT, Id: "lead"}
 		}), "journal", []string{"by the contract", "agent lead"}},
+		{"journal reservation without one of its branches", unsettled(func(e *weirv1.LedgerEntry) { e.Scopes = e.Scopes[:3] }), "journal", []string{"branches", "b1, b2"}},
+		{"journal reservation in another branch", unsettled(func(e *weirv1.LedgerEntry) { e.Scopes[3].Id = "b3" }), "journal", []string{"branches", "b1, b3"}},
+		entry("a branch that no token names", func(e *weirv1.LedgerEntry) {
+			e.Scopes = append(e.Scopes, &weirv1.ScopeKey{Kind: weirv1.ScopeKind_SCOPE_KIND_EXECUTION_BRANCH, Id: "b1"})
+		}, "branches", "which its token names", "b1"),
+		{"reversal in a branch", reversal(func(e *weirv1.LedgerEntry) {
+			e.Scopes = append(e.Scopes, &weirv1.ScopeKey{Kind: weirv1.ScopeKind_SCOPE_KIND_EXECUTION_BRANCH, Id: "b1"})
+		}), "journal", []string{"branches", "b1"}},
 		{"journal another key", unsettled(func(e *weirv1.LedgerEntry) { e.ApiKeyId, e.Scopes[0].Id = "k2", "k2" }), "journal", []string{"API key", "k1", "k2"}},
 		{"journal termination in a sub-scope", of(weirv1.EntryKind_ENTRY_KIND_CIRCUIT_BREAKER_TERMINATION, func(e *weirv1.LedgerEntry) {
 			e.Scopes = []*weirv1.ScopeKey{{Kind: weirv1.ScopeKind_SCOPE_KIND_COST_CENTER, Id: "sales"}}

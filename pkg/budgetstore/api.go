@@ -83,6 +83,7 @@ type Hold struct {
 	Fingerprint admit.Fingerprint
 	Root        string // root execution, "" without one
 	Scopes      []window.Scope
+	Branches    []string // of the execution that it counts in
 	LeaseUntil  time.Time
 	// Held is what it holds now: Answer.Reserved plus any growth.
 	Held    admit.Estimate
@@ -119,6 +120,7 @@ type ExtendRequest struct {
 	Limits  admit.Limits
 	// Scopes are the ceilings of its sub-scopes; one that is not named does not stop it.
 	Scopes   []ScopeLimit
+	Branches []admit.Branch // and their limits, in which it counts
 	Calendar admit.Calendar
 }
 
@@ -155,7 +157,7 @@ type JournalEntry struct {
 	ReservedAt    time.Time
 	Day, Month    int32 // window keys of the entry; Month is Day / 100
 	Root          string
-	Scopes        []ScopeRef // that the entry counts in
+	Scopes        []ScopeRef // that the entry counts in, branches among them
 	// Actual is the own amount and the tokens used.
 	Actual admit.Estimate
 }
@@ -169,6 +171,7 @@ const (
 	DayScope                    // Window: YYYYMMDD
 	MonthScope                  // Window: YYYYMM
 	ExecutionScope              // Root
+	BranchScope                 // Root is the branch's id
 )
 
 // ExternalTotal is a cumulative amount of usage that never asked.

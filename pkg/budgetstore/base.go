@@ -39,9 +39,10 @@ type OwnTotal struct {
 	Requests, InputTokens, OutputTokens int64 // of a minute
 }
 
-// ExecutionTotal is what usage of one root execution adds up to.
+// ExecutionTotal is what usage of one root execution, or of a branch of one, adds up to.
 type ExecutionTotal struct {
 	Root          string
+	Branch        bool // Root is the branch's id
 	Own, External money.Nano
 	Calls         int64
 	Version       int64 // of External
@@ -82,7 +83,11 @@ func (s *Store) LoadBase(ctx context.Context, tenant string, m Maker, b Base) (i
 			if !nameable(x.Root) {
 				continue
 			}
-			args = append(args, packed(nil, clamp(x.Own), clamp(x.External), x.Calls, x.Version, x.LastUsed.UnixMicro()), x.Root)
+			name := x.Root
+			if x.Branch {
+				name = branchName(name)
+			}
+			args = append(args, packed(nil, clamp(x.Own), clamp(x.External), x.Calls, x.Version, x.LastUsed.UnixMicro()), name)
 		}
 		if _, _, err := s.make(ctx, "base executions", s.scripts.baseExecutions, []string{key(t, "s")}, args...); err != nil {
 			return 0, err

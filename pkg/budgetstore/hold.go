@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/window"
 )
 
 // Hold reads one hold; ErrNoHold if it has ended or never was.
@@ -83,7 +84,7 @@ func (f *figures) hold(id string) Hold {
 	ends := f.double()
 	copy(h.Fingerprint[:], f.bytes(len(h.Fingerprint)))
 	h.Root = string(f.bytes(int(f.byte())))
-	h.Scopes = f.scopeNames()
+	h.Scopes, h.Branches = f.scopeNames()
 	h.Answer = d.answer(f.basis())
 	h.LeaseUntil = time.UnixMicro(ends).UTC()
 	if ends < relativeLease {
@@ -157,7 +158,7 @@ func (s *Store) Extend(ctx context.Context, r ExtendRequest) (ExtendReply, error
 	if err := r.Limits.Validate(); err != nil {
 		return ExtendReply{}, err
 	}
-	if err := (admit.Ask{Scopes: r.Scopes}).Validate(); err != nil {
+	if err := errors.Join((admit.Ask{Scopes: r.Scopes}).Validate(), admit.Execution{Branches: r.Branches}.Validate()); err != nil {
 		return ExtendReply{}, err
 	}
 	if r.Lease <= 0 {
@@ -171,6 +172,9 @@ func (s *Store) Extend(ctx context.Context, r ExtendRequest) (ExtendReply, error
 	for _, scope := range r.Scopes {
 		scopes = scopeName(doubles(scopes, int64(scope.Minute.Cap), int64(scope.Day.Cap), int64(scope.Month.Cap)), scope.Kind, scope.ID)
 	}
+	for _, branch := range r.Branches {
+		scopes = scopeName(doubles(scopes, 0, 0, int64(branch.MaxCost)), window.Branch, branch.ID)
+	}
 	t := r.Tenant
 	code, f, err := s.run(ctx, "extend", s.scripts.extend, []string{key(t, "s")}, arg, r.ID, s.at(), scopes)
 	if err != nil || code == replyElse {
@@ -178,7 +182,7 @@ func (s *Store) Extend(ctx context.Context, r ExtendRequest) (ExtendReply, error
 	}
 	out := ExtendReply{Found: true}
 	if code == replyRefused {
-		out.Stop, out.Refusal = true, f.refusal(r.Scopes)
+		out.Stop, out.Refusal = true, f.refusal(r.Scopes, r.Branches)
 		return out, f.err("extend")
 	}
 	out.LeaseUntil, out.Held = f.time(), f.estimate()

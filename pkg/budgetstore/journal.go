@@ -68,8 +68,11 @@ func (s *Store) ApplyExternal(ctx context.Context, t Tenant, totals []ExternalTo
 			if x.Version < 0 || x.Version > admit.Unlimited {
 				return taken, fmt.Errorf("%w: external total %+v", admit.ErrInvalid, x)
 			}
-			if x.Scope == ExecutionScope && !nameable(x.Root) || x.SubScope.unknown() {
+			if x.Scope >= ExecutionScope && !nameable(x.Root) || x.SubScope.unknown() {
 				continue
+			}
+			if x.Scope == BranchScope {
+				x.Scope, x.Root = ExecutionScope, branchName(x.Root)
 			}
 			sub, err := x.SubScope.ref()
 			if err != nil {

@@ -40,7 +40,7 @@ func (r Request) reply(text string, err error) (Reply, error) {
 		h := f.hold(r.ID)
 		return Reply{Verdict: Replayed, Answer: h.Answer, Context: h.Context}, f.err("reserve")
 	case replyRefused:
-		refusal := f.refusal(r.Scopes)
+		refusal := f.refusal(r.Scopes, r.Execution.Branches)
 		return Reply{Verdict: Refused, Refusal: refusal}, f.err("reserve")
 	case replyConflict:
 		return Reply{Verdict: Conflict}, nil
@@ -58,7 +58,7 @@ const stateSize = 185
 func (s *Store) reserveCall(r Request) (keys []string, args []any) {
 	keys = []string{key(r.Tenant, "s")}
 	args = []any{r.packed(s.opts.ExecutionTTL), r.ID, r.kept(), executionField(r.Execution.Root)}
-	if len(r.Scopes) > 0 {
+	if len(r.Scopes) > 0 || len(r.Execution.Branches) > 0 {
 		return keys, append(args, s.at(), r.scopes())
 	}
 	if s.opts.ScriptClock != nil {
@@ -98,6 +98,11 @@ func (r Request) validate() error {
 	}
 	for _, scope := range r.Scopes {
 		if err := checkID("sub-scope", scope.ID); err != nil {
+			return err
+		}
+	}
+	for _, branch := range r.Execution.Branches {
+		if err := checkID("branch", branch.ID); err != nil {
 			return err
 		}
 	}
@@ -171,9 +176,12 @@ func (r Request) kept() []byte {
 	b = doubles(b, int64(e.Nanos), e.InputTokens, e.OutputTokens, r.Lease.Microseconds())
 	b = append(b, r.Fingerprint[:]...)
 	b = append(append(b, byte(len(root))), root...)
-	b = append(b, byte(len(r.Scopes)))
+	b = append(b, byte(len(r.Scopes)+len(r.Execution.Branches)))
 	for _, scope := range r.Scopes {
 		b = scopeName(b, scope.Kind, scope.ID)
+	}
+	for _, branch := range r.Execution.Branches {
+		b = scopeName(b, window.Branch, branch.ID)
 	}
 	figures, n := r.basis(), savingAt
 	figures[0] <<= 1
@@ -297,17 +305,21 @@ func orNone(n int64) int64 {
 }
 
 // refusal reads what reserve.lua and extend.lua pack after their verdict.
-// scopes are those that the call brought.
-func (f *figures) refusal(scopes []ScopeLimit) admit.Refusal {
+// scopes and branches are those that the call brought, counted on.
+func (f *figures) refusal(scopes []ScopeLimit, branches []admit.Branch) admit.Refusal {
 	code, limit := f.byte(), f.byte()
 	r := admit.Refusal{At: f.time(), FreesAt: f.time(), Window: dayLabel(f.int()), Used: f.int(), Asked: f.int(), Ceiling: f.int(), DayUsed: f.nano()}
 	r.Code, r.Limit = refusalCode(code), refusalLimit(limit)
-	if n := f.byte(); n&^sharedScope > 0 && int(n&^sharedScope) <= len(scopes) {
-		scope := scopes[n&^sharedScope-1]
-		r.ScopeKind, r.ScopeID = scope.Kind, scope.ID
+	n := f.byte()
+	switch at := int(n&^sharedScope) - 1; {
+	case at < 0:
+	case at < len(scopes):
+		r.ScopeKind, r.ScopeID = scopes[at].Kind, scopes[at].ID
 		if n&sharedScope != 0 {
 			r.ScopeID = window.OtherScope
 		}
+	case at < len(scopes)+len(branches):
+		r.ScopeKind, r.ScopeID = window.Branch, branches[at-len(scopes)].ID
 	}
 	return r
 }

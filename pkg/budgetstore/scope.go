@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/window"
@@ -29,6 +30,8 @@ func kindLetter(kind window.ScopeKind) byte {
 		return 'c'
 	case window.Agent:
 		return 'a'
+	case window.Branch:
+		return 'x'
 	default:
 		return 'k'
 	}
@@ -54,7 +57,7 @@ func (r ScopeRef) ref() (string, error) {
 	if r.Scope == (window.Scope{}) {
 		return "", nil
 	}
-	if !r.Kind.Known() {
+	if !r.Kind.Known() && r.Kind != window.Branch {
 		return "", fmt.Errorf("%w: sub-scope of kind %q", admit.ErrInvalid, r.Kind)
 	}
 	if err := checkID("sub-scope", r.ID); err != nil {
@@ -90,21 +93,28 @@ func (r Request) scopes() []byte {
 		}
 		b = scopeName(append(b, star), scope.Kind, scope.ID)
 	}
+	for _, branch := range r.Execution.Branches {
+		b = scopeName(append(doubles(b, 0, 0, int64(branch.MaxCost)), 0), window.Branch, branch.ID)
+	}
 	return b
 }
 
-// scopeNames reads the sub-scopes that a hold counts in.
-func (f *figures) scopeNames() []window.Scope {
+// scopeNames reads the sub-scopes that a hold counts in, and the branches.
+func (f *figures) scopeNames() (list []window.Scope, branches []string) {
 	n := int(f.byte())
-	if n > admit.MaxScopes {
+	if n > admit.MaxScopes+admit.MaxBranches {
 		f.short = true
-		return nil
+		return nil, nil
 	}
-	var list []window.Scope
 	for range n {
-		list = append(list, scopeOf(string(f.bytes(int(f.byte())))))
+		name := string(f.bytes(int(f.byte())))
+		if id, ok := strings.CutPrefix(name, string(kindLetter(window.Branch))); ok {
+			branches = append(branches, id)
+		} else {
+			list = append(list, scopeOf(name))
+		}
 	}
-	return list
+	return list, branches
 }
 
 // ScopeBudget reads the counters of a sub-scope as Budget does the tenant's;

@@ -16,8 +16,8 @@ var sources embed.FS
 // scripts are the Lua programs, each with the parts it shares put before it
 // or where a line "--#name" asks for them.
 type scripts struct {
-	reserve, batch, extend, finish, due, journal, external, execution, tenant, budget, owes *redis.Script
-	base, baseScopes, baseExecutions, merge, pend, unpend, forget, clear                    *redis.Script
+	reserve, batch, extend, finish, due, journal, external, execution, branch, tenant, budget, owes *redis.Script
+	base, baseScopes, baseExecutions, merge, pend, unpend, forget, clear                            *redis.Script
 }
 
 func loadScripts() (scripts, error) {
@@ -59,6 +59,7 @@ func loadScripts() (scripts, error) {
 		journal:   with("state", "days", "roll", "charge", "executions", "scopes", "remember", "holds", "journal"),
 		external:  with("state", "days", "executions", "scopes", "external"),
 		execution: with("state", "executions", "execution"),
+		branch:    with("state", "executions", "branch"),
 		tenant:    with("state", "tenant"),
 		owes:      with("state", "owes"),
 		budget:    with("state", "days", "roll", "minutes", "sweep", "budget"),

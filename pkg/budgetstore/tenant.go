@@ -118,6 +118,11 @@ func (s *Store) execution(ctx context.Context, t Tenant, root, verb string, l ad
 	if err := checkID("root execution", root); err != nil {
 		return ExecutionState{}, err
 	}
+	return s.callExecution(ctx, t, root, verb, l)
+}
+
+// callExecution does not look at the name: it may be that of a branch.
+func (s *Store) callExecution(ctx context.Context, t Tenant, root, verb string, l admit.ExecutionLimits) (ExecutionState, error) {
 	code, f, err := s.run(ctx, "execution "+verb, s.scripts.execution, []string{key(t, "s")}, packed(nil, t.Epoch), verb,
 		packed(nil, orNone(int64(l.MaxCost)), orNone(l.MaxDepth), orNone(l.MaxCalls)), millis(s.opts.ExecutionTTL), root)
 	if err != nil {

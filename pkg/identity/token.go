@@ -3,10 +3,12 @@ package identity
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/money"
 )
 
@@ -17,8 +19,12 @@ const (
 	maxToken      = 4 << 10
 )
 
-// ErrDepthExceeded says that a child would be deeper than its root allows.
-var ErrDepthExceeded = errors.New("execution depth exceeded")
+var (
+	// ErrDepthExceeded says that a child would be deeper than its root allows.
+	ErrDepthExceeded = errors.New("execution depth exceeded")
+	// ErrTooManyLimits says that the limit of dollars was lowered admit.MaxBranches times above a child that would lower it again.
+	ErrTooManyLimits = errors.New("max_cost_usd was lowered too often on the way down to this agent")
+)
 
 // Execution is what an execution token proves: one agent's place in a tree, and the limits of the tree's root.
 type Execution struct {
@@ -31,15 +37,35 @@ type Execution struct {
 	Depth int
 	// MaxDepth is the deepest Depth allowed; 0 = no limit.
 	MaxDepth int
-	// MaxCost bounds the root's cumulative cost in nano-dollars; 0 = no limit.
-	MaxCost   money.Nano
+	// MaxCost is the lowest limit of cumulative cost in nano-dollars that the agent is under, its root's or that of the last
+	// branch; 0 = no limit.
+	MaxCost money.Nano
+	// Branches are those in which the agent's calls count, from the root's side down: one for each time that a child was
+	// given less than its parent. A token of before branches were there has none.
+	Branches  []admit.Branch
 	ExpiresAt time.Time
 }
 
+// RootMaxCost is the limit of the root alone, as far as the token tells; 0 = no limit, or it does not tell.
+func (e Execution) RootMaxCost() money.Nano {
+	if len(e.Branches) > 0 {
+		return 0
+	}
+	return e.MaxCost
+}
+
+// OwnBranch is the branch that begins with this agent, which has less than its parent; false if none does.
+func (e Execution) OwnBranch(parent Execution) (admit.Branch, bool) {
+	if len(e.Branches) == len(parent.Branches) {
+		return admit.Branch{}, false
+	}
+	return e.Branches[len(e.Branches)-1], true
+}
+
 // Child is the execution of an agent started by e: one deeper, same tenant and root, limits that only fall. Zero
-// maxDepth and maxCost ask for nothing lower; an empty cost centre inherits. It never lives longer than its parent.
-// Beyond the maximum depth it is ErrDepthExceeded.
-func (e Execution) Child(agent, costCenter string, maxDepth int, maxCost money.Nano, expiresAt time.Time) (Execution, error) {
+// maxDepth and maxCost ask for nothing lower; an empty cost centre inherits. It never lives longer than its parent. A lower
+// maxCost begins a branch with that id. Beyond the maximum depth it is ErrDepthExceeded.
+func (e Execution) Child(agent, costCenter string, maxDepth int, maxCost money.Nano, branch string, expiresAt time.Time) (Execution, error) {
 	child := e
 	child.ParentAgent, child.Agent = e.Agent, agent
 	child.Depth = e.Depth + 1
@@ -48,6 +74,12 @@ func (e Execution) Child(agent, costCenter string, maxDepth int, maxCost money.N
 	}
 	child.MaxDepth = lower(e.MaxDepth, maxDepth)
 	child.MaxCost = lower(e.MaxCost, maxCost)
+	if child.MaxCost != e.MaxCost {
+		if len(e.Branches) >= admit.MaxBranches {
+			return Execution{}, fmt.Errorf("%w: %d times, which is as often as it may be", ErrTooManyLimits, len(e.Branches))
+		}
+		child.Branches = append(slices.Clone(e.Branches), admit.Branch{ID: branch, MaxCost: child.MaxCost})
+	}
 	if expiresAt.Before(e.ExpiresAt) {
 		child.ExpiresAt = expiresAt
 	}
@@ -79,7 +111,14 @@ type tokenClaims struct {
 	Depth       int    `json:"depth"`
 	MaxDepth    int    `json:"max_depth,omitempty"`
 	MaxCostUSD  string `json:"max_cost_usd,omitempty"`
+	// Branches is left out where there are none, so that such a token is what it always was.
+	Branches []branchClaim `json:"branches,omitempty"`
 	jwt.RegisteredClaims
+}
+
+type branchClaim struct {
+	ID         string `json:"id"`
+	MaxCostUSD string `json:"max_cost_usd"`
 }
 
 // SignExecutionToken makes the token of e, valid from now until e.ExpiresAt.
@@ -94,6 +133,9 @@ func (k TokenKey) SignExecutionToken(e Execution, now time.Time) (string, error)
 	}
 	if e.MaxCost > 0 {
 		claims.MaxCostUSD = e.MaxCost.USD().String()
+	}
+	for _, b := range e.Branches {
+		claims.Branches = append(claims.Branches, branchClaim{b.ID, b.MaxCost.USD().String()})
 	}
 	t := jwt.NewWithClaims(jwt.SigningMethodEdDSA, claims)
 	t.Header["kid"], t.Header["typ"] = k.ID, tokenType
@@ -159,17 +201,51 @@ func (c tokenClaims) execution() (Execution, error) {
 	if e.Tenant == "" || e.Root == "" || e.Depth < 0 || e.MaxDepth < 0 {
 		return Execution{}, fmt.Errorf("%w: the execution token lacks a claim", ErrUnauthenticated)
 	}
-	if c.MaxCostUSD == "" {
-		return e, nil
+	var err error
+	if c.MaxCostUSD != "" {
+		if e.MaxCost, err = limitOf(c.MaxCostUSD); err != nil {
+			return Execution{}, err
+		}
 	}
-	usd, err := money.ParseUSD(c.MaxCostUSD)
-	if err == nil {
-		e.MaxCost, err = money.CeilNano(usd)
-	}
-	if err != nil || e.MaxCost <= 0 { // zero would mean no limit
-		return Execution{}, fmt.Errorf("%w: execution token: max_cost_usd", ErrUnauthenticated)
+	e.Branches, err = c.branches()
+	if err != nil {
+		return Execution{}, err
 	}
 	return e, nil
+}
+
+// branches refuses a chain that no admission signed, whatever its signature says: a branch counted twice, or nameless, would
+// be another limit than the one that was given.
+func (c tokenClaims) branches() ([]admit.Branch, error) {
+	var out []admit.Branch
+	for _, b := range c.Branches {
+		limit, err := limitOf(b.MaxCostUSD)
+		if err != nil {
+			return nil, err
+		}
+		twice := slices.ContainsFunc(out, func(before admit.Branch) bool { return before.ID == b.ID })
+		if b.ID == "" || len(b.ID) > maxBranchID || twice || len(out) == admit.MaxBranches {
+			return nil, fmt.Errorf("%w: execution token: branches", ErrUnauthenticated)
+		}
+		out = append(out, admit.Branch{ID: b.ID, MaxCost: limit})
+	}
+	return out, nil
+}
+
+// maxBranchID bounds a branch's id in bytes, as every id.
+const maxBranchID = 128
+
+// limitOf reads a limit of dollars. Zero would mean no limit.
+func limitOf(text string) (money.Nano, error) {
+	usd, err := money.ParseUSD(text)
+	if err != nil {
+		return 0, fmt.Errorf("%w: execution token: max_cost_usd", ErrUnauthenticated)
+	}
+	limit, err := money.CeilNano(usd)
+	if err != nil || limit <= 0 {
+		return 0, fmt.Errorf("%w: execution token: max_cost_usd", ErrUnauthenticated)
+	}
+	return limit, nil
 }
 
 // reason names a jwt failure in a few fixed words: the library's own text quotes the token.

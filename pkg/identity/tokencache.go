@@ -8,7 +8,8 @@ import (
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 )
 
-// maxRemembered bounds the tokens that TokenCache remembers, in each of its two generations: about 2 MB together.
+// maxRemembered bounds the tokens that TokenCache remembers, in each of its two generations: about 2 MB together,
+// 6 MB if each has all the branches that it may have.
 const maxRemembered = 4096
 
 // TokenCache verifies execution tokens, each signature once: that costs as much as everything else in a request

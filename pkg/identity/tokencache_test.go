@@ -2,6 +2,7 @@ package identity
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ func TestTokenCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if got, err := cache.Verify(token, epoch); err != nil || got != want {
+		if got, err := cache.Verify(token, epoch); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}

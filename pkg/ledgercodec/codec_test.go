@@ -39,7 +39,7 @@ func full(t testing.TB) ledger.Entry {
 		Windows: window.Keys{Minute: 60, Hour: 0, Day: 20261130, Month: 202611}, PostedPeriod: 202611, ReservationID: "res", ReservedAt: at,
 		OwnMode: ledger.Journal, Own: 5, External: -6, Held: 9, Epoch: 1 << 51, ReversesID: "e_0", At: ledger.Position{Topic: "usage.events.v1", Partition: 2, Offset: 99},
 		RawUsage: []byte(`{"a":1}`), NormaliserVersion: "1", APIKeyID: "k1",
-		Scopes: []window.Scope{{Kind: window.Agent, ID: "a"}, {Kind: window.CostCenter, ID: "c"}},
+		Scopes: []window.Scope{{Kind: window.Agent, ID: "a"}, {Kind: window.CostCenter, ID: "c"}, {Kind: window.Branch, ID: "b1"}, {Kind: window.Branch, ID: "b2"}},
 	}
 }
 
@@ -81,17 +81,19 @@ func TestRoundTrip(t *testing.T) {
 func TestStrict(t *testing.T) {
 	one := "1"
 	for name, spoil := range map[string]func(*weirv1.LedgerEntry){
-		"no id":       func(m *weirv1.LedgerEntry) { m.Id = "" },
-		"no tenant":   func(m *weirv1.LedgerEntry) { m.TenantId = "" },
-		"no hash":     func(m *weirv1.LedgerEntry) { m.ContentHash = nil },
-		"kind":        func(m *weirv1.LedgerEntry) { m.Kind = 99 },
-		"amount":      func(m *weirv1.LedgerEntry) { bad := "1.0000000000000000001"; m.RawCostUsd = &bad },
-		"half priced": func(m *weirv1.LedgerEntry) { m.RawCostUsd, m.BilledCostUsd = &one, nil },
-		"line":        func(m *weirv1.LedgerEntry) { m.Lines[0].Quantity = "x" },
-		"markup":      func(m *weirv1.LedgerEntry) { m.MarkupPercent = "" },
-		"scope kind":  func(m *weirv1.LedgerEntry) { m.Scopes[0].Kind = weirv1.ScopeKind_SCOPE_KIND_TENANT },
-		"scope twice": func(m *weirv1.LedgerEntry) { m.Scopes[1].Kind = weirv1.ScopeKind_SCOPE_KIND_AGENT },
-		"no scope id": func(m *weirv1.LedgerEntry) { m.Scopes[0].Id = "" },
+		"no id":        func(m *weirv1.LedgerEntry) { m.Id = "" },
+		"no tenant":    func(m *weirv1.LedgerEntry) { m.TenantId = "" },
+		"no hash":      func(m *weirv1.LedgerEntry) { m.ContentHash = nil },
+		"kind":         func(m *weirv1.LedgerEntry) { m.Kind = 99 },
+		"amount":       func(m *weirv1.LedgerEntry) { bad := "1.0000000000000000001"; m.RawCostUsd = &bad },
+		"half priced":  func(m *weirv1.LedgerEntry) { m.RawCostUsd, m.BilledCostUsd = &one, nil },
+		"line":         func(m *weirv1.LedgerEntry) { m.Lines[0].Quantity = "x" },
+		"markup":       func(m *weirv1.LedgerEntry) { m.MarkupPercent = "" },
+		"scope kind":   func(m *weirv1.LedgerEntry) { m.Scopes[0].Kind = weirv1.ScopeKind_SCOPE_KIND_TENANT },
+		"scope twice":  func(m *weirv1.LedgerEntry) { m.Scopes[1].Kind = weirv1.ScopeKind_SCOPE_KIND_AGENT },
+		"branch twice": func(m *weirv1.LedgerEntry) { m.Scopes[3].Id = "b1" },
+		"no branch id": func(m *weirv1.LedgerEntry) { m.Scopes[3].Id = "" },
+		"no scope id":  func(m *weirv1.LedgerEntry) { m.Scopes[0].Id = "" },
 	} {
 		m := ToProto(full(t))
 		spoil(m)

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 )
 
-// ScopeKind is the wire form of a kind of sub-scopes; unspecified for one that is not known.
+// ScopeKind is the wire form of a kind of sub-scopes, or of branches; unspecified for one that is not known.
 func ScopeKind(k window.ScopeKind) weirv1.ScopeKind {
 	switch k {
 	case window.CostCenter:
@@ -17,12 +17,17 @@ func ScopeKind(k window.ScopeKind) weirv1.ScopeKind {
 		return weirv1.ScopeKind_SCOPE_KIND_AGENT
 	case window.APIKey:
 		return weirv1.ScopeKind_SCOPE_KIND_API_KEY
+	case window.Branch:
+		return weirv1.ScopeKind_SCOPE_KIND_EXECUTION_BRANCH
 	}
 	return weirv1.ScopeKind_SCOPE_KIND_UNSPECIFIED
 }
 
-// ScopeOf is the inverse; "" for what is no sub-scope of a tenant.
+// ScopeOf is the inverse; "" for what is neither.
 func ScopeOf(k weirv1.ScopeKind) window.ScopeKind {
+	if k == weirv1.ScopeKind_SCOPE_KIND_EXECUTION_BRANCH {
+		return window.Branch
+	}
 	for _, known := range window.ScopeKinds() {
 		if ScopeKind(known) == k {
 			return known
@@ -39,15 +44,20 @@ func scopesToProto(scopes []window.Scope) []*weirv1.ScopeKey {
 	return out
 }
 
-// readScopes refuses an entry that would count twice in one sub-scope, or in one that nobody can name.
+// readScopes refuses an entry that would count twice in one sub-scope, or in one that nobody can name. Branches of an
+// execution may be several, each once.
 func readScopes(e *ledger.Entry, keys []*weirv1.ScopeKey) error {
-	seen := map[window.ScopeKind]bool{}
+	seen := map[window.Scope]bool{}
 	for _, k := range keys {
 		s := window.Scope{Kind: ScopeOf(k.GetKind()), ID: k.GetId()}
-		if s.Kind == "" || s.ID == "" || seen[s.Kind] {
-			return fmt.Errorf("sub-scope %s %q is unknown, unnamed or not the only one of its kind", k.GetKind(), k.GetId())
+		only := s
+		if s.Kind != window.Branch {
+			only.ID = ""
 		}
-		seen[s.Kind] = true
+		if s.Kind == "" || s.ID == "" || seen[only] {
+			return fmt.Errorf("sub-scope %s %q is unknown, unnamed or not the only one", k.GetKind(), k.GetId())
+		}
+		seen[only] = true
 		e.Scopes = append(e.Scopes, s)
 	}
 	return nil

@@ -3,6 +3,7 @@ package usageevent
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -177,7 +178,29 @@ func readReservation(raw json.RawMessage) (*Reservation, *Error) {
 	if r.Estimate, err = readMeters(o, "estimate"); err != nil {
 		return nil, err
 	}
+	if err := r.readBranches(o); err != nil {
+		return nil, err
+	}
 	return r, r.readScopes(o)
+}
+
+// readBranches reads a list of ids. One that is none is an error, for the reason of readScopes.
+func (r *Reservation) readBranches(o object) *Error {
+	if !o.present("branches") {
+		return nil
+	}
+	if json.Unmarshal(o["branches"], &r.Branches) != nil || len(r.Branches) > MaxBranches {
+		return malformed("reservation.branches is not a list of branches")
+	}
+	for i, id := range r.Branches {
+		if err := requiredID("reservation.branches", id, MaxID); err != nil {
+			return err
+		}
+		if slices.Contains(r.Branches[:i], id) {
+			return malformed("reservation.branches has one twice")
+		}
+	}
+	return nil
 }
 
 // readScopes reads an object with the name of one sub-scope of each kind. Kinds that are not known are an error: what

@@ -10,5 +10,5 @@
 //   - Every error is an *Error whose Reason is the dead letter's.
 //   - Encode is a pure function of the event. ContentHash does not depend on white space or on the order of members.
 //
-// Bounds: MaxBytes, MaxID, MaxText, MaxMeters.
+// Bounds: MaxBytes, MaxID, MaxText, MaxMeters, MaxBranches.
 package usageevent

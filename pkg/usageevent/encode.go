@@ -140,6 +140,9 @@ func (r *Reservation) members(o *jsonwrite.Object) {
 		}
 		o.Close()
 	}
+	if len(r.Branches) > 0 {
+		o.Texts("branches", r.Branches)
+	}
 }
 
 // Canonical rewrites JSON as Encode writes a provider's usage: without white space, with sorted members, of two equal

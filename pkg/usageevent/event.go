@@ -31,6 +31,8 @@ const (
 	MaxText   = 512
 	MaxToken  = 8 << 10
 	MaxMeters = 64
+	// MaxBranches bounds the branches that a reservation counts in: as many as an execution token has.
+	MaxBranches = 8
 )
 
 // Event is one CloudEvent. Subject is the tenant as its sender claims it; what counts is decided by the reader's trust.
@@ -112,4 +114,6 @@ type Reservation struct {
 	Flags []string
 	// Scopes are the tenant's sub-scopes that the hold counted in: their names by kind (cost_center, agent, api_key).
 	Scopes map[string]string
+	// Branches are the ids of the execution's branches that it counted in, at most MaxBranches.
+	Branches []string
 }

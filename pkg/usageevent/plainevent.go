@@ -53,7 +53,7 @@ func (r *Reservation) plain() bool {
 			return false
 		}
 	}
-	return r.plainFigures() && plainText(r.PriceVersion, MaxText) && len(r.Flags) <= maxFlags && plainScopes(r.Scopes)
+	return r.plainFigures() && plainText(r.PriceVersion, MaxText) && len(r.Flags) <= maxFlags && plainScopes(r.Scopes) && plainBranches(r.Branches)
 }
 
 func (r *Reservation) plainFigures() bool {
@@ -69,6 +69,15 @@ func plainScopes(scopes map[string]string) bool {
 		}
 	}
 	return true
+}
+
+func plainBranches(ids []string) bool {
+	for i, id := range ids {
+		if !plainID(id, MaxID) || slices.Contains(ids[:i], id) {
+			return false
+		}
+	}
+	return len(ids) <= MaxBranches
 }
 
 // plainTime is what instant takes.

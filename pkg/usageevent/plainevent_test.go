@@ -89,6 +89,9 @@ func anyEvent(t *rapid.T) Event {
 		mayBe(t, "scopes", func() {
 			r.Scopes = map[string]string{rapid.SampledFrom([]string{"agent", "api_key", "cost_center", "team"}).Draw(t, "kind"): anyText(t, "scope", MaxID)}
 		})
+		mayBe(t, "branches", func() {
+			r.Branches = rapid.SliceOfN(rapid.SampledFrom([]string{"b1", "b2", "b3", "b4", "b5", "b6", "b7", "b8", "b9", "", "null", "b\n"}), 0, MaxBranches+1).Draw(t, "ids")
+		})
 		ev.Data.Reservation = r
 	}
 	return ev

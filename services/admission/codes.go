@@ -33,7 +33,7 @@ func codeTable() []codeLine {
 		{admit.ToolDeferred, codes.FailedPrecondition, tenant, "From rung 2 on (80 % of the day, unless the plan says otherwise) a call with `effect: write` is refused. It is not queued: ask again on a lower rung.", ""},
 		{admit.ReadOnlyMode, codes.FailedPrecondition, tenant, "The same from rung 3 on (100 % of the day).", ""},
 		{admit.EstimateExceedsLimit, codes.InvalidArgument, caller, "The estimate alone is larger than a limit: it can never fit.", ""},
-		{admit.ExecutionBudgetExceeded, codes.FailedPrecondition, owner, "The execution has used up its dollars or its calls; `limit` names which.", ""},
+		{admit.ExecutionBudgetExceeded, codes.FailedPrecondition, owner, "The execution has used up its dollars or its calls, or a child its own lower `max_cost_usd`; `limit` names which, `scope` the child's branch.", ""},
 		{admit.ExecutionDepthExceeded, codes.FailedPrecondition, owner, "The agent would be nested deeper than the execution allows.", ""},
 		{admit.ExecutionRevoked, codes.FailedPrecondition, owner, "The execution was ended, with all its descendants, or is older than a week.", ""},
 		{admit.Killed, codes.FailedPrecondition, operator, "An operator has stopped all calls, the tenant's, the provider's or the model's.", ""},

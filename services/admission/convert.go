@@ -41,6 +41,8 @@ type call struct {
 	// APIKey is the key that reserved, Scopes the kinds of sub-scopes that the call counts in (counted).
 	APIKey string `json:"api_key,omitempty"`
 	Scopes string `json:"scopes,omitempty"`
+	// Branches are those that the call counts in, with their limits (branchText).
+	Branches string `json:"branches,omitempty"`
 	// Dearest: it had no price, so EstimateUSD is what is held at its provider's dearest rates, and nobody is charged by it.
 	Dearest bool `json:"dearest,omitempty"`
 	// Saving is the plan's cheaper model, only while a hold keeps both quotes; Asked the model that was asked for, only

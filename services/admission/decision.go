@@ -28,7 +28,7 @@ func refusedDecision(c caller, reservation string, asked call, r admit.Refusal, 
 	d.Id = "refused:" + named + ":" + strconv.FormatInt(now.UnixNano(), 10)
 	d.Code, d.Limit, d.Rung = string(r.Code), string(r.Limit), int32(rungOf(r, c.contract))
 	d.ScopeKind, d.ScopeId = string(r.ScopeKind), r.ScopeID
-	d.Trip = r.Code.Trips() && asked.Root != ""
+	d.Trip = r.Trips() && asked.Root != ""
 	if loc, err := c.contract.Location(); err == nil {
 		if ends := r.ResetsAt(loc); !ends.IsZero() {
 			d.ResetsAt = timestamppb.New(ends)

@@ -18,7 +18,7 @@ import (
 func executionResponse(a answer) (*admissionv1.StartExecutionResponse, error) {
 	b, err := bodyOf[executionAnswer](a)
 	return &admissionv1.StartExecutionResponse{RootExecutionId: b.RootExecutionID, AgentId: b.AgentID, Depth: int64(b.Depth), MaxDepth: int64(b.MaxDepth),
-		MaxCostUsd: usdText(b.MaxCostUSD), Token: b.Token, ExpiresAt: stamp(b.ExpiresAt)}, err
+		MaxCostUsd: usdText(b.MaxCostUSD), Token: b.Token, ExpiresAt: stamp(b.ExpiresAt), BranchId: b.BranchID}, err
 }
 
 func closeResponse(a answer) (*admissionv1.CloseExecutionResponse, error) {

@@ -58,6 +58,9 @@ func started(x identity.Execution, token string) executionAnswer {
 		usd := x.MaxCost.USD()
 		out.MaxCostUSD = &usd
 	}
+	if n := len(x.Branches); n > 0 {
+		out.BranchID = x.Branches[n-1].ID
+	}
 	return out
 }
 
@@ -84,7 +87,14 @@ func (s *Service) child(ctx context.Context, c caller, req executionRequest, max
 	if req.RootExecutionID != "" && req.RootExecutionID != parent.Root {
 		return identity.Execution{}, invalid("root_execution_id", "root_execution_id is not that of parent_token.")
 	}
-	x, err := parent.Child(req.AgentID, req.CostCenter, maxDepth, maxCost, s.tokenEnd())
+	branch, err := newBranch(s.deps.Random)
+	if err != nil {
+		return identity.Execution{}, problem(codeInternal, err.Error())
+	}
+	x, err := parent.Child(req.AgentID, req.CostCenter, maxDepth, maxCost, branch, s.tokenEnd())
+	if errors.Is(err, identity.ErrTooManyLimits) {
+		return identity.Execution{}, invalid("max_cost_usd", err.Error()+"; start it without a lower one.")
+	}
 	if errors.Is(err, identity.ErrDepthExceeded) {
 		s.decisions.refused(c, "", call{Root: parent.Root, Agent: req.AgentID},
 			admit.Refusal{Code: admit.ExecutionDepthExceeded, Limit: admit.LimitMaxDepth}, s.deps.Now())
@@ -99,11 +109,7 @@ func (s *Service) child(ctx context.Context, c caller, req executionRequest, max
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	known, err := s.counters.Execution(ctx, t, parent.Root)
-	if err != nil && !errors.Is(err, budgetstore.ErrNoExecution) {
-		return identity.Execution{}, err
-	}
-	return x, notRevoked(known)
+	return x, s.startBranch(ctx, t, parent, x)
 }
 
 // root starts or resumes a root execution. Its limits are stored in Postgres, where they only fall, and then in Redis,

@@ -76,7 +76,7 @@ func (s *Service) growth(c caller, req extendRequest, subj subject) (budgetstore
 		return budgetstore.ExtendRequest{}, problem(codeInternal, "The tenant's time zone is not known here.")
 	}
 	out := budgetstore.ExtendRequest{Ref: subj.ref(), Lease: s.lease(req.LeaseSeconds), Limits: limitsOf(c.contract), Scopes: subj.call.ceilings(c.contract),
-		Calendar: admit.CalendarAt(s.deps.Now(), loc)}
+		Branches: subj.call.branches(), Calendar: admit.CalendarAt(s.deps.Now(), loc)}
 	if req.OutputTokensSoFar == 0 {
 		return out, nil
 	}
@@ -113,7 +113,7 @@ func (s *Service) extended(ctx context.Context, subj subject, reply budgetstore.
 	case !reply.Found:
 		return answer{}, s.notOpen(ctx, subj)
 	case reply.Stop:
-		out.Reason, out.Detail = string(reply.Refusal.Code), reply.Refusal.Detail()
+		out.Reason, out.Detail = string(reply.Refusal.Code), detailOf(reply.Refusal)
 	default:
 		s.rememberExtended(subj, reply.Held, reply.LeaseUntil)
 		held := amountsOf(reply.Held)

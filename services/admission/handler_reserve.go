@@ -141,7 +141,7 @@ func (s *Service) quote(c caller, req reserveRequest, x identity.Execution, now 
 		Root: x.Root, ParentAgent: req.ParentAgentID, Agent: req.AgentID, CostCenter: req.CostCenter, Depth: x.Depth,
 		Plan: planOf(c.contract), Language: c.language, Dearest: dearest}
 	if x.Root != "" {
-		asked.ParentAgent, asked.Agent = x.ParentAgent, x.Agent
+		asked.ParentAgent, asked.Agent, asked.Branches = x.ParentAgent, x.Agent, branchText(x.Branches)
 		if x.CostCenter != "" {
 			asked.CostCenter = x.CostCenter
 		}
@@ -182,7 +182,8 @@ func (s *Service) request(c caller, req reserveRequest, x identity.Execution, q 
 		Limits: limitsOf(c.contract), Calendar: s.calendar(now, loc), Lease: s.lease(req.LeaseSeconds), Context: kept,
 	}
 	if x.Root != "" {
-		request.Execution = admit.Execution{Root: x.Root, Depth: int64(x.Depth), ExecutionLimits: executionLimits(c.contract, x.MaxCost, x.MaxDepth)}
+		request.Execution = admit.Execution{Root: x.Root, Depth: int64(x.Depth), ExecutionLimits: executionLimits(c.contract, x.RootMaxCost(), x.MaxDepth),
+			Branches: x.Branches}
 	}
 	return request, nil
 }

@@ -22,8 +22,9 @@ const keptVersion = 1
 
 // The bits of the second byte.
 const (
-	keptDearest = 1 << iota
-	keptSaving  // the cheaper model's members are there, at the end
+	keptDearest  = 1 << iota
+	keptSaving   // the cheaper model's members are there, behind the others
+	keptBranches // the branches are there, at the end
 )
 
 // errKept is what decodeCall's errors wrap.
@@ -40,6 +41,9 @@ func (c call) append(b []byte) []byte {
 	if c.Saving != nil {
 		flags |= keptSaving
 	}
+	if c.Branches != "" {
+		flags |= keptBranches
+	}
 	b = append(b, keptVersion, flags)
 	b = keepTexts(b, c.Provider, c.Model, c.PriceVersion)
 	b = keepUSD(b, c.EstimateUSD)
@@ -51,6 +55,9 @@ func (c call) append(b []byte) []byte {
 		b = keepTexts(b, s.Model, s.PriceVersion)
 		b = keepUSD(b, s.EstimateUSD)
 		b = keepMeters(b, s.Meters)
+	}
+	if c.Branches != "" {
+		b = keepTexts(b, c.Branches)
 	}
 	return b
 }
@@ -104,7 +111,7 @@ func decodeCall(b []byte) (call, error) {
 		}
 		return c, nil
 	}
-	if len(b) < 2 || b[0] != keptVersion || b[1]&^(keptDearest|keptSaving) != 0 {
+	if len(b) < 2 || b[0] != keptVersion || b[1]&^(keptDearest|keptSaving|keptBranches) != 0 {
 		return call{}, fmt.Errorf("%w: not a version that is known here", errKept)
 	}
 	flags, r := b[1], keptReader{rest: string(b[2:])}
@@ -118,6 +125,10 @@ func decodeCall(b []byte) (call, error) {
 		c.Saving = &quoted{}
 		r.texts(&c.Saving.Model, &c.Saving.PriceVersion)
 		c.Saving.EstimateUSD, c.Saving.Meters = r.usd(), r.meters()
+	}
+	if flags&keptBranches != 0 {
+		r.texts(&c.Branches)
+		r.bad = r.bad || c.Branches == ""
 	}
 	if r.bad || r.rest != "" {
 		return call{}, fmt.Errorf("%w: %d bytes", errKept, len(b))

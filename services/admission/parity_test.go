@@ -67,8 +67,8 @@ func named(v any) any {
 	}
 }
 
-// twins are what differs between the two tenants by nature.
-var twins = regexp.MustCompile(`\b(web|rpc)\b|t=[0-9]+`)
+// twins are what differs between the two tenants by nature: names, times, and the random ids of branches.
+var twins = regexp.MustCompile(`\b(web|rpc)\b|t=[0-9]+|\bb_[0-9a-f]{20}\b`)
 
 func noTenant(text string) string { return twins.ReplaceAllString(text, "<twin>") }
 

@@ -38,7 +38,8 @@ type Problem struct {
 	// Limit is the limit that refused (rate_limited, execution_*); Window the window of dollars.
 	Limit  admit.Limit `json:"limit,omitempty"`
 	Window admit.Limit `json:"window,omitempty"`
-	// Scope is the tenant's sub-scope whose ceiling refused; absent where it is the tenant's own.
+	// Scope is the tenant's sub-scope whose ceiling refused, or the branch of the execution whose limit did; absent where it is
+	// the tenant's own, or the root execution's.
 	Scope *scopeName `json:"scope,omitempty"`
 	// Field is the member of the request that is wrong.
 	Field string `json:"field,omitempty"`
@@ -115,14 +116,21 @@ func jitter(wait time.Duration) time.Duration {
 	return wait + rand.N(min(maxJitter-time.Second, max(time.Second, wait/4)))
 }
 
+// detailOf says which limit refused, and whose, unless it is the tenant's own or the root execution's.
+func detailOf(r admit.Refusal) string {
+	if r.ScopeKind == "" {
+		return r.Detail()
+	}
+	return fmt.Sprintf("%s %s, %s", r.ScopeKind, r.ScopeID, r.Detail())
+}
+
 // refused turns a decision of the budget store into its answer to this caller.
 func refused(r admit.Refusal, c caller, loc *time.Location) *Problem {
-	p := problem(r.Code, r.Detail())
+	p := problem(r.Code, detailOf(r))
 	text := told(c.contract, c.language, rungOf(r, c.contract), ladder.Percent(r.DayUsed, c.contract.Ceilings.Day), false)
 	inform := func(message string) { p.Rung, p.PercentUsed, p.Message = &text.Rung, &text.PercentUsed, message }
 	if r.ScopeKind != "" {
 		p.Scope = &scopeName{Kind: r.ScopeKind, ID: r.ScopeID}
-		p.Detail = fmt.Sprintf("%s %s, %s", r.ScopeKind, r.ScopeID, p.Detail)
 	}
 	switch r.Code {
 	case admit.RateLimited:

@@ -263,6 +263,9 @@ func externalTotal(w *weirv1.WindowTotal) (budgetstore.ExternalTotal, bool) {
 	case w.GetScopeKind() == weirv1.ScopeKind_SCOPE_KIND_EXECUTION && w.GetKind() == weirv1.WindowKind_WINDOW_KIND_EXECUTION:
 		return budgetstore.ExternalTotal{Scope: budgetstore.ExecutionScope, Root: w.GetScopeId(), Version: w.GetVersion(),
 			Nanos: money.Nano(w.GetExternalNanos())}, w.GetScopeId() != ""
+	case w.GetScopeKind() == weirv1.ScopeKind_SCOPE_KIND_EXECUTION_BRANCH && w.GetKind() == weirv1.WindowKind_WINDOW_KIND_EXECUTION:
+		return budgetstore.ExternalTotal{Scope: budgetstore.BranchScope, Root: w.GetScopeId(), Version: w.GetVersion(),
+			Nanos: money.Nano(w.GetExternalNanos())}, w.GetScopeId() != ""
 	case w.GetScopeKind() != weirv1.ScopeKind_SCOPE_KIND_TENANT:
 		return budgetstore.ExternalTotal{}, false
 	}

@@ -155,8 +155,8 @@ func (b *book) base(s *Service, tenant string) budgetstore.Base {
 		if !concerns {
 			continue
 		}
-		if external.Scope == budgetstore.ExecutionScope && k.base {
-			out.Executions = append(out.Executions, budgetstore.ExecutionTotal{Root: w.GetScopeId(), Own: money.Nano(w.GetOwnNanos()),
+		if external.Scope >= budgetstore.ExecutionScope && k.base {
+			out.Executions = append(out.Executions, budgetstore.ExecutionTotal{Root: w.GetScopeId(), Branch: external.Scope == budgetstore.BranchScope, Own: money.Nano(w.GetOwnNanos()),
 				External: money.Nano(w.GetExternalNanos()), Calls: w.GetEntries(), Version: w.GetVersion(), LastUsed: w.GetLatestEventTime().AsTime()})
 			continue
 		}

@@ -54,7 +54,7 @@ func (s *Service) keepHold(ctx context.Context, c caller, epoch pgstore.RedisEpo
 func (s subject) pend(epoch int64, held admit.Estimate, lease time.Duration, limits admit.Limits) budgetstore.PendRequest {
 	return budgetstore.PendRequest{
 		Ref: s.refIn(epoch), Day: s.day, Month: s.month, Held: held, Lease: lease, Fingerprint: s.fingerprint,
-		Execution: admit.Execution{Root: s.call.Root, Depth: int64(s.call.Depth)}, Limits: limits, Context: s.rawCall,
+		Execution: admit.Execution{Root: s.call.Root, Depth: int64(s.call.Depth), Branches: s.call.branches()}, Limits: limits, Context: s.rawCall,
 		Scopes: s.call.scopesHeld(), Most: pendingPerCall * limits.Concurrency,
 	}
 }

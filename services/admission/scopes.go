@@ -130,15 +130,18 @@ func (c call) heldIn(scopes []window.Scope) (out call, changed bool) {
 
 // scopeRef names a sub-scope to the budget store, which bounds those that the plan does not name.
 func (s *Service) scopeRef(tenantID string, scope window.Scope) budgetstore.ScopeRef {
+	if scope.Kind == window.Branch {
+		return budgetstore.ScopeRef{Scope: scope}
+	}
 	k, _ := s.catalogs.tenants.At(tenantID, s.deps.Now())
 	return budgetstore.ScopeRef{Scope: scope, Star: scope.ID != window.OtherScope && !k.Names(scope)}
 }
 
-// totalOf is a total of the tenant, of an execution or of a sub-scope as the budget store takes it; false for those that no
+// totalOf is a total of the tenant, of an execution or a branch of one, or of a sub-scope as the budget store takes it; false for those that no
 // ceiling is about.
 func (s *Service) totalOf(w *weirv1.WindowTotal) (budgetstore.ExternalTotal, bool) {
 	kind := ledgercodec.ScopeOf(w.GetScopeKind())
-	if kind == "" || w.GetScopeId() == "" {
+	if kind == "" || kind == window.Branch || w.GetScopeId() == "" {
 		return externalTotal(w)
 	}
 	total, concerns := windowTotal(w)
@@ -146,7 +149,7 @@ func (s *Service) totalOf(w *weirv1.WindowTotal) (budgetstore.ExternalTotal, boo
 	return total, concerns
 }
 
-// scopeRefs are the sub-scopes of a journal entry. What does not name one is left out; the attributor writes no such thing.
+// scopeRefs are the sub-scopes and branches of a journal entry. What does not name one is left out; the attributor writes no such thing.
 func (s *Service) scopeRefs(tenantID string, keys []*weirv1.ScopeKey) []budgetstore.ScopeRef {
 	var out []budgetstore.ScopeRef
 	for _, k := range keys {

@@ -25,8 +25,10 @@ type executionAnswer struct {
 	Depth           int        `json:"depth"`
 	MaxDepth        int        `json:"max_depth,omitempty"`
 	MaxCostUSD      *money.USD `json:"max_cost_usd,omitempty"`
-	Token           string     `json:"token"`
-	ExpiresAt       string     `json:"expires_at"`
+	// BranchID is what refusals call that limit where it is a child's own, or that of a child above; absent: it is the root's.
+	BranchID  string `json:"branch_id,omitempty"`
+	Token     string `json:"token"`
+	ExpiresAt string `json:"expires_at"`
 }
 
 type reserveRequest struct {

@@ -47,9 +47,16 @@ func spread(rng *rand.Rand, entries []ledger.Entry) {
 func wantBase(entries []ledger.Entry, epoch int64, at time.Time) map[string]string {
 	latest := map[string]time.Time{}
 	for _, e := range entries {
-		k := e.TenantID + "\x00execution\x00" + e.Lineage.RootExecutionID
-		if e.EventTime.After(latest[k]) {
-			latest[k] = e.EventTime
+		keys := []string{e.TenantID + "\x00execution\x00" + e.Lineage.RootExecutionID}
+		for _, s := range e.Scopes {
+			if s.Kind == window.Branch {
+				keys = append(keys, e.TenantID+"\x00execution_branch\x00"+s.ID)
+			}
+		}
+		for _, k := range keys {
+			if e.EventTime.After(latest[k]) {
+				latest[k] = e.EventTime
+			}
 		}
 	}
 	out := map[string]string{}
@@ -69,7 +76,7 @@ func wantBase(entries []ledger.Entry, epoch int64, at time.Time) map[string]stri
 		case "month":
 			yesterday := at.AddDate(0, 0, -1)
 			in = label >= yesterday.AddDate(0, 0, 1-yesterday.Day()).AddDate(0, -2, 0).Format("200601")
-		case "execution":
+		case "execution", "execution_branch":
 			in = !latest[k].Before(at.Add(-8 * 24 * time.Hour))
 		}
 		if in {

@@ -42,6 +42,10 @@ type book struct {
 	// last is the end of the base of epoch ended; endDue: it must be written again. sweepDue: there may be older bases.
 	last             baseEnd
 	endDue, sweepDue bool
+	// gone are the record keys, with their tenants, of totals that have ended and are in the output still, aged when that was
+	// last looked for (see age).
+	gone map[string]string
+	aged time.Time
 	// readTo is up to where the own output was read along.
 	readTo int64
 	room   *room
@@ -54,7 +58,7 @@ type room struct {
 }
 
 func newBook(partition int32, r *room) *book {
-	return &book{partition: partition, totals: map[key]window.Total{}, dirty: map[key]struct{}{}, bases: map[string]int64{}, filter: journal.NewFilter(filterIDs, filterAge), room: r}
+	return &book{partition: partition, totals: map[key]window.Total{}, dirty: map[key]struct{}{}, bases: map[string]int64{}, gone: map[string]string{}, filter: journal.NewFilter(filterIDs, filterAge), room: r}
 }
 
 // set keeps a total, unless it is a new one beyond the bound.
@@ -123,13 +127,18 @@ func (b *book) take(r bus.Record) (taken, error) {
 	case e.IsMarker():
 		return taken{raised: raisedBy(e, r.Offset)}, nil
 	}
-	return taken{}, b.fold(e, r.Offset)
+	if err := b.fold(e, r.Offset); err != nil {
+		return taken{}, err
+	}
+	b.age(e.RecordedAt)
+	return taken{}, nil
 }
 
 // maxPublish bounds one publication; only a restore has more to say than one batch changes.
 const maxPublish = 5000
 
-// publish writes the dirty totals, in the order of their keys. They stay dirty until they are acknowledged.
+// publish writes the dirty totals, in the order of their keys, and removes those that are gone. They stay dirty, and gone,
+// until that is acknowledged.
 func (b *book) publish(ctx context.Context, produce func(context.Context, ...bus.Record) error) (int, error) {
 	keys := slices.SortedFunc(maps.Keys(b.dirty), func(x, y key) int { return cmp.Compare(x.text(), y.text()) })
 	for part := range slices.Chunk(keys, maxPublish) {
@@ -148,5 +157,5 @@ func (b *book) publish(ctx context.Context, produce func(context.Context, ...bus
 			delete(b.dirty, k)
 		}
 	}
-	return len(keys), nil
+	return len(keys), b.bury(ctx, produce)
 }

@@ -15,6 +15,8 @@
 //   - At a marker that raises an epoch the totals as of the marker are published under keys of their own, then the end of
 //     this base, before anything behind the marker is folded: the base too is a pure function of the journal. Whoever reads
 //     totals of now passes records with a base_epoch over. Bases of earlier epochs are removed.
+//   - The total of a branch has no entry that was recorded more than 9 days after its event, and leaves memory and output
+//     when nothing came for it in 17 days (branch.go): all others stay.
 //   - The sink writes a row at least once and the table keeps the highest version of a key.
 //
 // Bounds: Config.MaxWindows totals in memory (about 400 bytes each); at the bound the partition stops with an error, and

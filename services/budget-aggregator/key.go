@@ -25,8 +25,8 @@ type key struct {
 	window int64
 }
 
-// keysOf lists the totals that an entry counts in: four of its tenant, that of its execution if it has one, and three of
-// each sub-scope that the attributor stamped on it: at most one of each kind, so at most nine.
+// keysOf lists the totals that an entry counts in: four of its tenant, that of its execution if it has one, three of each
+// sub-scope that the attributor stamped on it, at most one of each kind, so at most nine, and one of each branch.
 func keysOf(e ledger.Entry) []key {
 	of := func(kind weirv1.WindowKind, window int64) key {
 		return key{tenant: e.TenantID, scope: weirv1.ScopeKind_SCOPE_KIND_TENANT, kind: kind, window: window}
@@ -37,7 +37,7 @@ func keysOf(e ledger.Entry) []key {
 	}
 	for _, k := range keys {
 		for _, s := range e.Scopes {
-			if k.kind != weirv1.WindowKind_WINDOW_KIND_HOUR { // no ceiling is about an hour
+			if k.kind != weirv1.WindowKind_WINDOW_KIND_HOUR && s.Kind != window.Branch { // no ceiling is about an hour
 				keys = append(keys, key{k.tenant, ledgercodec.ScopeKind(s.Kind), s.ID, k.kind, k.window})
 			}
 		}
@@ -45,18 +45,21 @@ func keysOf(e ledger.Entry) []key {
 	if root := e.Lineage.RootExecutionID; root != "" {
 		keys = append(keys, key{e.TenantID, weirv1.ScopeKind_SCOPE_KIND_EXECUTION, root, weirv1.WindowKind_WINDOW_KIND_EXECUTION, 0})
 	}
-	return keys
+	return append(keys, branchesOf(e)...)
 }
 
 // text is the record key: fields separated by a zero byte, which no id contains.
 //
 //	tenant \0 minute|hour|day|month \0 window
 //	tenant \0 execution \0 root execution
+//	tenant \0 execution_branch \0 branch
 //	tenant \0 cost_center|agent|api_key \0 name \0 minute|day|month \0 window
 func (k key) text() string {
 	switch k.scope {
 	case weirv1.ScopeKind_SCOPE_KIND_EXECUTION:
 		return k.tenant + "\x00execution\x00" + k.id
+	case weirv1.ScopeKind_SCOPE_KIND_EXECUTION_BRANCH:
+		return k.tenant + "\x00" + string(window.Branch) + "\x00" + k.id
 	case weirv1.ScopeKind_SCOPE_KIND_TENANT:
 		return k.tenant + "\x00" + kindName(k.kind) + "\x00" + strconv.FormatInt(k.window, 10)
 	}
@@ -94,7 +97,7 @@ func message(k key, t window.Total, generation int64) *weirv1.WindowTotal {
 		InputTokens: t.InputTokens, OutputTokens: t.OutputTokens, Entries: t.Entries, UnpricedEntries: t.UnpricedEntries,
 		EstimatedEntries: t.EstimatedCount, LatestEventTime: timestamppb.New(t.Latest),
 	}
-	if k.scope == weirv1.ScopeKind_SCOPE_KIND_EXECUTION {
+	if k.kind == weirv1.WindowKind_WINDOW_KIND_EXECUTION {
 		m.MaxDepth = t.MaxDepth
 	}
 	return m
@@ -132,7 +135,7 @@ func decode(value []byte) (key, window.Total, *weirv1.WindowTotal, error) {
 // valid reports whether keysOf could have made k.
 func (k key) valid() bool {
 	switch k.scope {
-	case weirv1.ScopeKind_SCOPE_KIND_EXECUTION:
+	case weirv1.ScopeKind_SCOPE_KIND_EXECUTION, weirv1.ScopeKind_SCOPE_KIND_EXECUTION_BRANCH:
 		return k.tenant != "" && k.id != "" && k.kind == weirv1.WindowKind_WINDOW_KIND_EXECUTION && k.window == 0
 	case weirv1.ScopeKind_SCOPE_KIND_TENANT:
 		return k.tenant != "" && k.id == "" && kindName(k.kind) != ""

@@ -62,6 +62,9 @@ func someEntries(t testing.TB, rng *rand.Rand, n int) []ledger.Entry {
 		if rng.IntN(2) > 0 { // a value may be the name of another kind, or of a window
 			e.Scopes = []window.Scope{{Kind: window.Agent, ID: []string{"a", "day"}[rng.IntN(2)]}, {Kind: window.CostCenter, ID: "a"}, {Kind: window.APIKey, ID: "k"}}[rng.IntN(3):]
 		}
+		for i := range rng.IntN(3) { // a branch, or one within another
+			e.Scopes = append(e.Scopes, window.Scope{Kind: window.Branch, ID: []string{"b1", "a"}[i]})
+		}
 		switch rng.IntN(6) {
 		case 0:
 			e.OwnMode, e.External, e.Own = "", e.Own, 0
@@ -108,6 +111,12 @@ func recompute(entries []ledger.Entry) map[string]string {
 			keys = append(keys, e.TenantID+"\x00execution\x00"+e.Lineage.RootExecutionID)
 		}
 		for _, c := range e.Scopes {
+			if c.Kind == window.Branch {
+				if e.RecordedAt.Sub(e.EventTime) <= 9*24*time.Hour {
+					keys = append(keys, e.TenantID+"\x00execution_branch\x00"+c.ID)
+				}
+				continue
+			}
 			scope := fmt.Sprintf("%s\x00%s\x00%s\x00", e.TenantID, c.Kind, c.ID)
 			keys = append(keys, scope+"minute\x00"+strings.Split(keys[0], "\x00")[2], scope+"day\x00"+e.EventTime.Format("20060102"), scope+"month\x00"+e.EventTime.Format("200601"))
 		}
@@ -125,7 +134,7 @@ func recompute(entries []ledger.Entry) map[string]string {
 			if e.Kind == ledger.Unsettled {
 				s.estimated += sign
 			}
-			if strings.HasPrefix(k, e.TenantID+"\x00execution\x00") {
+			if strings.HasPrefix(k, e.TenantID+"\x00execution") {
 				s.depth = max(s.depth, e.Lineage.Depth)
 			}
 			all[k] = s

@@ -28,6 +28,10 @@ func (r *restored) read(rec bus.Record) error {
 	r.readTo = rec.Offset + 1
 	if rec.Value == nil {
 		r.based.take(string(rec.Key), nil)
+		if k, ok := buried(rec.Key); ok {
+			r.forget(k)
+			delete(r.suspect, k)
+		}
 		return nil
 	}
 	k, t, m, err := decode(rec.Value)
@@ -166,6 +170,7 @@ func (a *aggregator) foldFromStart(ctx context.Context, b *book, to int64) (*rai
 		}
 		next = rec.Offset + 1
 		t, err := b.take(rec)
+		clear(b.gone) // what is in the output of those, the next restore reads and removes
 		if t.raised != nil && t.raised.epoch > b.ended {
 			mark = t.raised
 		}

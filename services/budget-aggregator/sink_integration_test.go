@@ -49,7 +49,7 @@ func TestSinkIntoClickHouse(t *testing.T) {
 func stored(t *testing.T, c *clickhouse.Client) map[string]string {
 	t.Helper()
 	rows, err := c.Query(t.Context(), `SELECT
-		concat(tenant_id, '\0', multiIf(kind = 'EXECUTION', concat('execution\0', scope_id), scope_kind = 'TENANT', concat(lower(kind), '\0', toString(window)),
+		concat(tenant_id, '\0', multiIf(kind = 'EXECUTION', concat(lower(scope_kind), '\0', scope_id), scope_kind = 'TENANT', concat(lower(kind), '\0', toString(window)),
 			concat(lower(scope_kind), '\0', scope_id, '\0', lower(kind), '\0', toString(window)))),
 		concat('own ', toString(own_nanos), ' external ', toString(external_nanos), ' tokens ', toString(input_tokens), ' ', toString(output_tokens), ' entries ', toString(entries),
 			' unpriced ', toString(unpriced_entries), ' estimated ', toString(estimated_entries), ' raw ', toString(raw_cost_usd), ' billed ', toString(billed_cost_usd),

@@ -47,6 +47,8 @@ type verified struct {
 	// signed: by admission or breaker, so the reservation block is believed.
 	signed  bool
 	lineage ledger.Lineage
+	// branches are those of the execution token that proved the lineage: their ids.
+	branches []string
 	// at is the event's time, bounded by the broker's.
 	at time.Time
 }
@@ -75,7 +77,7 @@ func (v verifier) identify(ev usageevent.Event, r bus.Record) (verified, error) 
 		// Admission's ingest has judged the token before it signed; here it tells the place in the tree.
 		if token := ev.Data.ExecutionToken; token != "" && !own {
 			if e, err := identity.VerifyExecutionToken(token, v.keys, out.at); err == nil && e.Tenant == ev.Subject {
-				out.lineage = proved(e, out.lineage)
+				out.prove(e)
 			}
 		}
 	case own || ev.Type != usageevent.TypeUsage:
@@ -90,7 +92,7 @@ func (v verifier) identify(ev usageevent.Event, r bus.Record) (verified, error) 
 			return out, rejected(reasonTenantMismatch, "the subject is another tenant than the token's")
 		}
 		out.tenant = e.Tenant
-		out.lineage = proved(e, out.lineage)
+		out.prove(e)
 	case !v.trusted:
 		return out, rejected(reasonNoIdentity, "neither a signature nor an execution token, and the topic is not trusted")
 	}
@@ -140,13 +142,14 @@ func claimed(ev usageevent.Event, trace lineage.Context) ledger.Lineage {
 	}
 }
 
-// proved is the lineage of a token: it overrules every claim.
-func proved(e identity.Execution, claim ledger.Lineage) ledger.Lineage {
-	claim.RootExecutionID, claim.Depth = e.Root, int32(e.Depth)
-	claim.ParentAgentID = e.ParentAgent
-	claim.AgentID = first(e.Agent, claim.AgentID)
-	claim.CostCenter = first(e.CostCenter, claim.CostCenter)
-	return claim
+// prove takes what a token says: it overrules every claim.
+func (v *verified) prove(e identity.Execution) {
+	l := &v.lineage
+	l.RootExecutionID, l.Depth, l.ParentAgentID = e.Root, int32(e.Depth), e.ParentAgent
+	l.AgentID, l.CostCenter = first(e.Agent, l.AgentID), first(e.CostCenter, l.CostCenter)
+	for _, b := range e.Branches {
+		v.branches = append(v.branches, b.ID)
+	}
 }
 
 func first(texts ...string) string {

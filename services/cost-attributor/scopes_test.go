@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/ledger"
 	"github.com/weir-project/weir/pkg/domain/tenant"
 	"github.com/weir-project/weir/pkg/domain/window"
@@ -53,6 +54,8 @@ func scopesText(e ledger.Entry) string {
 func TestStampsExternal(t *testing.T) {
 	w := scoped(t, "UTC")
 	token := must[string](t)(w.key.SignExecutionToken(identity.Execution{Tenant: "acme", Root: "root", Agent: "lead", CostCenter: "research", ExpiresAt: now.Add(time.Hour)}, now))
+	deep := must[string](t)(w.key.SignExecutionToken(identity.Execution{Tenant: "acme", Root: "root", Agent: "lead", Depth: 2, ExpiresAt: now.Add(time.Hour),
+		Branches: []admit.Branch{{ID: "b_1", MaxCost: 2}, {ID: "b_2", MaxCost: 1}}}, now))
 	n := 0
 	for name, c := range map[string]struct {
 		change func(*usageevent.Event)
@@ -60,15 +63,20 @@ func TestStampsExternal(t *testing.T) {
 		want   string
 		key    string
 	}{
-		"names nothing":          {func(e *usageevent.Event) { e.Data.AgentID = "" }, false, "cost_center=unassigned", ""},
-		"agent of its own":       {func(e *usageevent.Event) { e.Data.CostCenter = "research" }, false, "agent=a cost_center=research", ""},
-		"exempt agent":           {func(e *usageevent.Event) { e.Data.AgentID = "exempt" }, false, "cost_center=unassigned", ""},
-		"no entry":               {func(e *usageevent.Event) { e.Data.CostCenter = "ops" }, false, "agent=a", ""},
-		"no plain id":            {func(e *usageevent.Event) { e.Data.AgentID = "a b" }, false, "cost_center=unassigned", ""},
-		"before the contract":    {func(e *usageevent.Event) { e.Time = now.Add(-2 * time.Hour) }, false, "", ""},
-		"key, not signed":        {func(e *usageevent.Event) { e.Data.APIKeyID = "k1" }, false, "agent=a cost_center=unassigned", ""},
-		"key, sent by admission": {func(e *usageevent.Event) { e.Data.APIKeyID = "k1" }, true, "agent=a api_key=k1 cost_center=unassigned", "k1"},
-		"the token wins":         {func(e *usageevent.Event) { e.Data.ExecutionToken = token }, false, "agent=lead cost_center=research", ""},
+		"names nothing":               {func(e *usageevent.Event) { e.Data.AgentID = "" }, false, "cost_center=unassigned", ""},
+		"agent of its own":            {func(e *usageevent.Event) { e.Data.CostCenter = "research" }, false, "agent=a cost_center=research", ""},
+		"exempt agent":                {func(e *usageevent.Event) { e.Data.AgentID = "exempt" }, false, "cost_center=unassigned", ""},
+		"no entry":                    {func(e *usageevent.Event) { e.Data.CostCenter = "ops" }, false, "agent=a", ""},
+		"no plain id":                 {func(e *usageevent.Event) { e.Data.AgentID = "a b" }, false, "cost_center=unassigned", ""},
+		"before the contract":         {func(e *usageevent.Event) { e.Time = now.Add(-2 * time.Hour) }, false, "", ""},
+		"key, not signed":             {func(e *usageevent.Event) { e.Data.APIKeyID = "k1" }, false, "agent=a cost_center=unassigned", ""},
+		"key, sent by admission":      {func(e *usageevent.Event) { e.Data.APIKeyID = "k1" }, true, "agent=a api_key=k1 cost_center=unassigned", "k1"},
+		"the token wins":              {func(e *usageevent.Event) { e.Data.ExecutionToken = token }, false, "agent=lead cost_center=research", ""},
+		"the token's branches":        {func(e *usageevent.Event) { e.Data.ExecutionToken = deep }, false, "agent=lead cost_center=unassigned execution_branch=b_1 execution_branch=b_2", ""},
+		"branches, sent by admission": {func(e *usageevent.Event) { e.Data.ExecutionToken = deep }, true, "agent=lead cost_center=unassigned execution_branch=b_1 execution_branch=b_2", ""},
+		"branches of its own, forged": {func(e *usageevent.Event) {
+			e.Data.Reservation = &usageevent.Reservation{ReservedAt: now, Outcome: usageevent.OutcomeSettled, Branches: []string{"b_9"}}
+		}, false, "agent=a cost_center=unassigned", ""},
 		"scopes of its own, forged": {func(e *usageevent.Event) {
 			e.Data.Reservation = &usageevent.Reservation{ReservedAt: now, Outcome: usageevent.OutcomeSettled, Scopes: map[string]string{"agent": "victim"}}
 		}, false, "agent=a cost_center=unassigned", ""},
@@ -91,11 +99,12 @@ func TestStampsExternal(t *testing.T) {
 // An own entry counts where its hold counted, whatever its trace says and whatever the contract says by now; a reversal
 // where the entry counted that it reverses, and again after a restart.
 func TestStampsOfReservations(t *testing.T) {
-	held := []window.Scope{{Kind: window.Agent, ID: "planner"}, {Kind: window.APIKey, ID: "k1"}}
+	held := []window.Scope{{Kind: window.Agent, ID: "planner"}, {Kind: window.APIKey, ID: "k1"}, {Kind: window.Branch, ID: "b_1"}, {Kind: window.Branch, ID: "b_2"}}
 	for _, outcome := range []string{usageevent.OutcomeSettled, usageevent.OutcomeEstimated, usageevent.OutcomeUnsettled, usageevent.OutcomeLate} {
 		w := scoped(t, "UTC")
 		entries, reason := w.send(w.signed(outcome, func(e *usageevent.Event) {
 			e.Data.APIKeyID, e.Data.Reservation.Scopes = "k1", map[string]string{"api_key": "k1", "agent": "planner"}
+			e.Data.Reservation.Branches = []string{"b_2", "b_1"}
 			e.Data.Traceparent, e.Data.Tracestate = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "cost_center=research"
 		}))
 		if reason != "" || !slices.Equal(entries[0].Scopes, held) || entries[0].APIKeyID != "k1" {

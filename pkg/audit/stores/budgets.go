@@ -60,12 +60,22 @@ func counters(u budgetstore.Budget) audit.Counters {
 
 // Execution implements audit.Budgets.
 func (b Budgets) Execution(ctx context.Context, tenant, root string) (audit.ExecutionCounters, error) {
-	x, err := b.Store.Execution(ctx, budgetstore.Tenant{ID: tenant, Epoch: b.Epoch}, root)
+	return b.execution(ctx, b.Store.Execution, "execution", tenant, root)
+}
+
+// Branch implements audit.Budgets.
+func (b Budgets) Branch(ctx context.Context, tenant, id string) (audit.ExecutionCounters, error) {
+	return b.execution(ctx, b.Store.Branch, "branch", tenant, id)
+}
+
+func (b Budgets) execution(ctx context.Context, read func(context.Context, budgetstore.Tenant, string) (budgetstore.ExecutionState, error),
+	what, tenant, id string) (audit.ExecutionCounters, error) {
+	x, err := read(ctx, budgetstore.Tenant{ID: tenant, Epoch: b.Epoch}, id)
 	if errors.Is(err, budgetstore.ErrNoExecution) || errors.Is(err, budgetstore.ErrLost) || errors.Is(err, budgetstore.ErrEpoch) {
 		return audit.ExecutionCounters{}, nil
 	}
 	if err != nil {
-		return audit.ExecutionCounters{}, fmt.Errorf("execution %s of %s: %w", root, tenant, err)
+		return audit.ExecutionCounters{}, fmt.Errorf("%s %s of %s: %w", what, id, tenant, err)
 	}
 	return audit.ExecutionCounters{Exists: true, Known: x.Known, Own: int64(x.Own), Held: int64(x.Held), External: int64(x.External)}, nil
 }

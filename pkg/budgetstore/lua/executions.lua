@@ -3,6 +3,9 @@
 -- is key x:<root>, which expires, and while it holds something also field "{x<root>" of key s, which then is the newer
 -- one: a reservation finds all it needs in one key. Set o has the open ones, where the tenant's are limited: at most the
 -- limit. In Lua: own, held, calls, known, revoked, closed, external, 3 limits, version, last used, in o.
+-- A branch of an execution, a child agent that may spend less with all its descendants, is laid out the same; its key is
+-- x:{<id>, since no id has a brace, and it never is a field of s. Holds name it 'x<id>' among their sub-scopes. Set v:x, see
+-- branch.lua, has those that live.
 -- Keys derive from the state key's name, so they share its hash tag and slot.
 
 -- Reads an execution, and whether it is in the state's hash; nil if it is not known. t is the state, if that may have the
@@ -53,4 +56,15 @@ local function spend(prefix, root, nano, held, now, t)
   if t and hot and x[2] > 0 then return put(t, '{x' .. root, bytesOf(x)) end
   if t then t.fields['{x' .. root], t.changed['{x' .. root] = nil, nil end
   keep(prefix, root, x, hot)
+end
+
+-- The branch that a name of scopes.lua is, as the functions above take it; nil for other sub-scopes.
+local function branch(name) return sub(name, 1, 1) == 'x' and '{' .. sub(name, 2) or nil end
+
+-- Adds to own and held of the branches among the names of a hold.
+local function spendBranches(prefix, names, nano, held, now)
+  for _, name in ipairs(names) do
+    local of = branch(name)
+    if of then spend(prefix, of, nano, held, now) end
+  end
 end

@@ -1,6 +1,6 @@
 -- extend: moves the lease of an open hold and grows it to at least what is asked. KEYS s. ARGV packed request, id,
--- test clock, the ceilings of its sub-scopes (each: doubles of minute, day, month; length byte, name). Reply: '\0', lease end
--- and what is held; '\1' not open; a refusal means stop.
+-- test clock, the ceilings of its sub-scopes and branches (each: doubles of minute, day, month, of a branch its limit; length
+-- byte, name). Reply: '\0', lease end and what is held; '\1' not open; a refusal means stop.
 local epoch, at, caller, lease, nano, tin, tout, li, lo, nc, dc, mc = unpack_('<i8i8i8i8i8i8i8i8i8i8i8i8', ARGV[1])
 local t = load(KEYS[1])
 if not t then return '\10' end
@@ -60,8 +60,6 @@ local x = known_ or { 0, 0, 0, 0, 0, 0, 0, MAX }
 if x[5] == 1 then return stop(6, 11, 0, 0, 0, 0) end
 if gn + gi + go > 0 then
   if x[1] + x[7] + gn > x[8] or x[1] + gn > MAX then return stop(4, 8, 0, x[1] + x[7], gn, x[8]) end
-  local no, si, so = full(t, gn, mc, dc, nc)
-  if no then return no end
   local names, limits, scopes = scopesOf(h.kept), {}, {}
   local p, n = 1, 0
   while p < #ARGV[4] do
@@ -70,9 +68,19 @@ if gn + gi + go > 0 then
     limits[sub(ARGV[4], p + 25, p + 24 + size)] = { cm, cd, cn, n }
     p = p + 25 + size
   end
+  for _, name in ipairs(names) do
+    local of, l = branch(name), limits[name]
+    if of and l then
+      local b = execution(prefix, of) -- one that is gone has outlived its tokens: what it spent is not known, so it grows no more
+      local spent = b and b[1] + b[7] or l[1]
+      if spent + gn > l[1] then return stop(4, 8, 0, spent, gn, l[1], l[4]) end
+    end
+  end
+  local no, si, so = full(t, gn, mc, dc, nc)
+  if no then return no end
   for i, name in ipairs(names) do
-    scopes[i] = known(prefix, epoch, name)
     local l = limits[name]
+    scopes[i] = not branch(name) and known(prefix, epoch, name)
     no = l and scopes[i] and full(scopes[i], gn, unpack(l))
     if no then return no end
   end
@@ -85,6 +93,7 @@ if gn + gi + go > 0 then
       save(scopes[i])
     end
   end
+  spendBranches(prefix, names, gn, gn, now)
   if known_ then
     x[1], x[2] = x[1] + gn, x[2] + gn
     keep(prefix, h.root, x, hot)

@@ -1,8 +1,8 @@
 -- Holds and what they are charged to: for all scripts that change or end one. An open hold is two fields of key s:
 --   "{h<id>"  field "{" as the reservation left it: the answer is made from it
 --   "<id>"    doubles held nano-dollars, input, output, lease end (µs; below 1e12: counted from the reservation);
---             16 bytes fingerprint; the root execution's name (length byte first); how many sub-scopes it counts in (1 byte),
---             and each one's name, see scopes.lua (length byte first); the rest is the caller's
+--             16 bytes fingerprint; the root execution's name (length byte first); how many sub-scopes and branches it
+--             counts in (1 byte), and each one's name, see scopes.lua (length byte first); the rest is the caller's
 -- An expiring one is a single field of key e, the two in this order.
 local ROOT_AT = 49
 
@@ -51,7 +51,9 @@ local function finish(t, prefix, id, h, nano, tin, tout, hash, until_, now)
     charge(u, second, 0, tin - h.tin, tout - h.tout, nano - h.nano)
   end
   replace(t)
-  eachScope(prefix, t[1], scopesOf(h.kept), replace)
+  local names = scopesOf(h.kept)
+  eachScope(prefix, t[1], names, replace)
+  spendBranches(prefix, names, nano - h.nano, -h.nano, now)
   spend(prefix, h.root, nano - h.nano, -h.nano, now, t)
   if h.open then
     t[21] = t[21] - 1

@@ -23,21 +23,29 @@ local function add(u, day, at, nano, tin, tout)
   end
 end
 
+local function execute(name, nano)
+  if name ~= '' and not execution(prefix, name, t) then keep(prefix, name, unknown(), false, ARGV[3]) end
+  spend(prefix, name, nano, 0, 0, t)
+end
+
 -- Adds an amount that no script has applied.
 local function journal(day, at, nano, tin, tout, root, scopes)
   add(t, day, at, nano, tin, tout)
   local p = 1
   while p < #scopes do
     local size = unpack_('<B', scopes, p)
-    local u = scope(prefix, t[1], sub(scopes, p + 2, p + size), sub(scopes, p + 1, p + 1) == '*', now)
-    add(u, day, at, nano, tin, tout)
-    saveScope(u, now)
+    local name = sub(scopes, p + 2, p + size)
+    local of = branch(name)
+    if of then
+      execute(of, nano)
+    else
+      local u = scope(prefix, t[1], name, sub(scopes, p + 1, p + 1) == '*', now)
+      add(u, day, at, nano, tin, tout)
+      saveScope(u, now)
+    end
     p = p + 1 + size
   end
-  if root ~= '' and not execution(prefix, root, t) then
-    keep(prefix, root, unknown(), false, ARGV[3])
-  end
-  spend(prefix, root, nano, 0, 0, t)
+  execute(root, nano)
 end
 
 for i = 5, #ARGV, 4 do

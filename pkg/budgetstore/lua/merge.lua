@@ -14,6 +14,17 @@ for i = 1, #pending, 2 do
   if pending[i] == '{e' then of = unpack_('<d', pending[i + 1]) end
 end
 if of ~= epoch then return pack('<Bi8', 0, 0) end
+
+-- Counts a hold in a root, which then is a field of s, or in a branch.
+local function execute(name, nano, hot)
+  local old = execution(prefix, name)
+  local x = old or unknown()
+  x[1], x[2], x[3] = bounded(x[1] + nano), x[2] + nano, x[3] + 1
+  if now > x[12] then x[12] = now end
+  if not old then keep(prefix, name, x, false, ARGV[2]) end
+  if old or hot then keep(prefix, name, x, hot) end
+end
+
 for i = 1, #pending, 2 do
   local id = pending[i]
   if sub(id, 1, 1) ~= '{' and call('HEXISTS', s, id) == 0 then
@@ -27,20 +38,18 @@ for i = 1, #pending, 2 do
     own(t, day, nano, nano, true)
     charge(t, floor(at / 1000000), 1, tin, tout, nano)
     for _, name in ipairs(scopesOf(kept)) do
-      local u = counted[name] or made(prefix, epoch, name, run, now)
-      counted[name] = u
-      if day > u[13] then turn(u, day, floor(day / 100)) end
-      own(u, day, nano, nano, true)
-      charge(u, floor(at / 1000000), 1, tin, tout, nano)
+      local of = branch(name)
+      if of then
+        execute(of, nano, false)
+      else
+        local u = counted[name] or made(prefix, epoch, name, run, now)
+        counted[name] = u
+        if day > u[13] then turn(u, day, floor(day / 100)) end
+        own(u, day, nano, nano, true)
+        charge(u, floor(at / 1000000), 1, tin, tout, nano)
+      end
     end
-    if root ~= '' then
-      local old = execution(prefix, root)
-      local x = old or unknown()
-      x[1], x[2], x[3] = bounded(x[1] + nano), x[2] + nano, x[3] + 1
-      if now > x[12] then x[12] = now end
-      if not old then keep(prefix, root, x, false, ARGV[2]) end
-      keep(prefix, root, x, true)
-    end
+    if root ~= '' then execute(root, nano, true) end
     -- What a repeat of the reservation is told is made from this: the figures of now, in the place of those of then.
     local u = { unpack(t, 1, 23) }
     u[3], u[4], u[5], u[6], u[7], u[8] = 0, at, 0, 0, 0, 0

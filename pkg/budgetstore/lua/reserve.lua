@@ -101,13 +101,15 @@ if xfield ~= '' then
 end
 
 -- Sub-scopes: what is used of theirs, the first of their ceilings that can never be met, and the first that is not met now.
-local scopes, never, full
+-- Branches of the execution: the first whose limit is not met.
+local scopes, never, full, tight
 if scoped then
 --#state
 --#days
 --#roll
 --#charge
 --#minutes
+--#executions
 --#scopes
 --#scoped
 end
@@ -125,6 +127,7 @@ elseif tout > lo then code, limit, window, used, asked, ceiling = 3, 3, 0, 0, to
 elseif never then by, code, limit, window, used, asked, ceiling = never, 3, unpack(never)
 elseif depth > xdepth then code, limit, window, used, asked, ceiling = 5, 9, 0, depth, 0, xdepth
 elseif spent + nano > xcost or xown + nano > 9007199254740991 then code, limit, window, used, asked, ceiling = 4, 8, 0, spent, nano, xcost
+elseif tight then by, code, limit, window, used, asked, ceiling = tight, 4, unpack(tight)
 elseif xc + 1 > xcalls then code, limit, window, used, asked, ceiling = 4, 10, 0, xc, 1, xcalls
 elseif mused + nano > mc or mw + nano > 9007199254740991 then code, limit, window, used, asked, ceiling = 2, 7, mlabel, mused, nano, mc
 elseif dused + nano > dc or dw + nano > 9007199254740991 then code, limit, window, used, asked, ceiling = 2, 6, label, dused, nano, dc
@@ -186,7 +189,7 @@ if xfield ~= '' then
 end
 local kept = ARGV[3]
 if saving then kept = pack('<ddd', nano, tin, tout) .. string.sub(kept, 25) end
-if scopes then kept = scopes(kept) end
+if scopes then kept, xcost = scopes(kept, xown + xext, xcost) end
 local head = pack('<dddI4dddI4dddI4dddI4dddI4dI4Bdddd', e, extends, now, oq + 1, oi + tin, oo + tout, on + nano, q, ti, to, sn + nano,
   label, dw + nano, dh + nano, dx, mlabel, mw + nano, mh + nano, mx, running + 1, first, expiring, rung + told % 8 * 8 + (saving and 64 or 0), outside, xown + xext, xc, xcost)
 if x and ring then

@@ -2,7 +2,8 @@
 -- kind (c, a, k) and its id. Key c:<letter>:<id> is its state, laid out as the tenant's, and lives 36 days from the last day on
 -- which it was reserved in, which is longer than any window. A scope of another epoch is none.
 -- Ids that the plan does not name, but its "*", are bounded: key v:<letter>, a sorted set, has when each was last used (s),
--- and what comes when 1,024 are there shares scope "~".
+-- and what comes when 1,024 are there shares scope "~". Letter x is for branches of an execution, see executions.lua: they are
+-- no states.
 local LIFE, STARS = 3110400, 1024
 
 local function known(prefix, epoch, name)
@@ -36,10 +37,10 @@ local function saveScope(t, now)
   if t.all then call('ZADD', t.all, string.format('%.0f', floor(now / 1000000)), t.id) end
 end
 
--- Does something to each of the scopes that are still there.
+-- Does something to each of the scopes that are still there, branches apart.
 local function eachScope(prefix, epoch, names, act)
   for _, name in ipairs(names) do
-    local t = known(prefix, epoch, name)
+    local t = sub(name, 1, 1) ~= 'x' and known(prefix, epoch, name)
     if t then
       act(t)
       save(t)

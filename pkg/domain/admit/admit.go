@@ -82,6 +82,8 @@ type Execution struct {
 	Root  string
 	Depth int64 // 0 at the root
 	ExecutionLimits
+	// Branches are those that the call counts in, from the root's side down, at most MaxBranches. Their limits always hold.
+	Branches []Branch
 }
 
 // ExecutionLimits bound one root execution with all its descendants; 0 = no limit.
@@ -150,7 +152,7 @@ type Remaining struct {
 // ExecutionFigures are a root execution's totals, this call included.
 type ExecutionFigures struct {
 	Spent money.Nano // settled + held + external
-	// Remaining is meaningful only if Limited.
+	// Remaining is the least that the root or a branch of the call has left; meaningful only if Limited.
 	Remaining money.Nano
 	Limited   bool
 	Calls     int64
@@ -200,5 +202,5 @@ func (x Execution) Validate() error {
 			return fmt.Errorf("%w: execution of depth %d, at most %d nano-dollars, depth %d, %d calls", ErrInvalid, x.Depth, x.MaxCost, x.MaxDepth, x.MaxCalls)
 		}
 	}
-	return nil
+	return validateBranches(x.Branches)
 }

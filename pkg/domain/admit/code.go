@@ -62,7 +62,7 @@ func (c Code) Retryable() bool {
 }
 
 // Trips reports whether a refusal with this code trips the breaker of the
-// execution (design section 8).
+// execution (design section 8), if the limit is the root's own: Refusal.Trips.
 func (c Code) Trips() bool {
 	return c == ExecutionBudgetExceeded || c == ExecutionDepthExceeded
 }

@@ -25,10 +25,12 @@ type ScopeUsage struct{ Minute, Day, Month money.Nano }
 
 // ExecutionUsage is what counts against one root execution.
 type ExecutionUsage struct {
-	Spent   money.Nano
-	Calls   int64
-	Revoked bool
-	Open    bool // counts among the open ones already
+	Spent money.Nano
+	// Branches is what was spent in each of Execution.Branches, in their order.
+	Branches []money.Nano
+	Calls    int64
+	Revoked  bool
+	Open     bool // counts among the open ones already
 }
 
 // Verdict is Decide's answer. Code "" admits.
@@ -57,9 +59,10 @@ type check struct {
 
 // Decide is the rule. Its order is the precedence of design section 4.6: what
 // must not be retried comes first, and of those what no waiting can cure:
-// revoked, larger than a limit, the execution's limits, then month, day and
-// minute, of the tenant before its sub-scopes; what the rung bars; last the
-// rates, concurrency and open executions, which may be retried.
+// revoked, larger than a limit, the limits of the execution and its branches,
+// then month, day and minute, of the tenant before its sub-scopes; what the
+// rung bars; last the rates, concurrency and open executions, which may be
+// retried.
 func Decide(l Limits, a Ask, x Execution, u Usage) Verdict {
 	v := Verdict{Rung: ladder.At(u.Day, l.Day.Limit, l.Ladder)}
 	v.Estimate, v.Saving = a.at(v.Rung)
@@ -108,8 +111,12 @@ func lasting(l Limits, a Ask, e Estimate, x Execution, u Usage) []check {
 	if x.Root != "" {
 		checks = append(checks,
 			check{ExecutionDepthExceeded, LimitMaxDepth, x.Depth, 0, orUnlimited(x.MaxDepth), nil},
-			check{ExecutionBudgetExceeded, LimitMaxCost, int64(u.Execution.Spent), nanos, orUnlimited(int64(x.MaxCost)), nil},
-			check{ExecutionBudgetExceeded, LimitMaxCalls, u.Execution.Calls, 1, orUnlimited(x.MaxCalls), nil})
+			check{ExecutionBudgetExceeded, LimitMaxCost, int64(u.Execution.Spent), nanos, orUnlimited(int64(x.MaxCost)), nil})
+		for i, b := range x.Branches {
+			checks = append(checks, check{ExecutionBudgetExceeded, LimitMaxCost, int64(u.Execution.Branches[i]), nanos, int64(b.MaxCost),
+				&ScopeLimit{Kind: window.Branch, ID: b.ID}})
+		}
+		checks = append(checks, check{ExecutionBudgetExceeded, LimitMaxCalls, u.Execution.Calls, 1, orUnlimited(x.MaxCalls), nil})
 	}
 	checks = append(checks, quota(TenantQuotaExceeded, nanos, l.Month, l.Day, l.Minute, ScopeUsage{u.Minute, u.Day, u.Month}, nil)...)
 	for i, s := range a.Scopes {

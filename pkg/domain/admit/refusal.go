@@ -11,8 +11,8 @@ import (
 type Refusal struct {
 	Code  Code
 	Limit Limit
-	// ScopeKind and ScopeID name the sub-scope whose limit refused; empty: it is
-	// the tenant's own. ScopeID is "~" where values beyond the bound share one.
+	// ScopeKind and ScopeID name the sub-scope or branch whose limit refused; empty: it is
+	// the tenant's own, or the root execution's. ScopeID is "~" where values beyond the bound share one.
 	ScopeKind window.ScopeKind
 	ScopeID   string
 	// At is the store's time of the decision.
@@ -30,3 +30,7 @@ type Refusal struct {
 	// DayUsed as in Answer, for the percentage.
 	DayUsed money.Nano
 }
+
+// Trips reports whether the refusal trips the breaker of the execution. That of a
+// branch does not: what a child may not spend is no reason to end its siblings.
+func (r Refusal) Trips() bool { return r.Code.Trips() && r.ScopeKind == "" }

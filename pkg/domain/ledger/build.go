@@ -54,7 +54,7 @@ type Facts struct {
 
 	Lineage  Lineage
 	APIKeyID string
-	// Scopes are at most one of each kind.
+	// Scopes are at most one of each kind, and branches of the execution.
 	Scopes        []Stamp
 	ReservationID string
 	// Hold is nil unless admission signed the event.

@@ -107,7 +107,8 @@ type Entry struct {
 	Windows      window.Keys
 	PostedPeriod int32 // YYYYMM
 	// Scopes are the sub-scopes of the tenant that the entry counts in too: of a reservation those in which it was admitted,
-	// else those of the contract at EventTime. Sorted, at most one of each kind.
+	// else those of the contract at EventTime. Sorted, at most one of each kind; besides
+	// them the branches of the execution.
 	Scopes []window.Scope
 	// APIKeyID is the key that reserved, or sent the event through admission; empty where none did, or nobody proved it.
 	APIKeyID string

@@ -40,6 +40,9 @@ func (s *State) bounded(c Candidate) []window.Scope {
 // note remembers the names of an entry's sub-scopes.
 func (s *State) note(e *Entry) {
 	for _, scope := range e.Scopes {
+		if scope.Kind == window.Branch { // admission's ids, not names that callers invent
+			continue
+		}
 		k := namesKey(e, scope.Kind)
 		if s.names[k] == nil {
 			s.names[k] = map[key]struct{}{}

@@ -15,13 +15,18 @@ const (
 	APIKey     ScopeKind = "api_key"
 )
 
-// ScopeKinds are all kinds. A call counts in at most one sub-scope of each.
+// Branch is a child agent that was started with a lower limit of dollars, with its descendants: part of one execution. No
+// contract names it, its only total is that since its start, and a call counts in as many as are above it.
+const Branch ScopeKind = "execution_branch"
+
+// ScopeKinds are the kinds that a contract may have ceilings for. A call counts in at most one sub-scope of each.
 func ScopeKinds() [3]ScopeKind { return [...]ScopeKind{CostCenter, Agent, APIKey} }
 
-// Known reports whether k is one of the kinds.
+// Known reports whether k is one of ScopeKinds.
 func (k ScopeKind) Known() bool { return slices.Contains([]ScopeKind{CostCenter, Agent, APIKey}, k) }
 
-// Scope names one sub-scope of a tenant, which counts dollars in a minute, a day and a month of its own.
+// Scope names one sub-scope of a tenant, which counts dollars in a minute, a day and a month of its own; a Branch from its
+// start to its end.
 type Scope struct {
 	Kind ScopeKind
 	ID   string

@@ -128,9 +128,12 @@ type StartExecutionResponse struct {
 	// 0: no limit.
 	MaxDepth int64 `protobuf:"varint,4,opt,name=max_depth,json=maxDepth,proto3" json:"max_depth,omitempty"`
 	// Absent: no limit.
-	MaxCostUsd    *string                `protobuf:"bytes,5,opt,name=max_cost_usd,json=maxCostUsd,proto3,oneof" json:"max_cost_usd,omitempty"`
-	Token         string                 `protobuf:"bytes,6,opt,name=token,proto3" json:"token,omitempty"`
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	MaxCostUsd *string                `protobuf:"bytes,5,opt,name=max_cost_usd,json=maxCostUsd,proto3,oneof" json:"max_cost_usd,omitempty"`
+	Token      string                 `protobuf:"bytes,6,opt,name=token,proto3" json:"token,omitempty"`
+	ExpiresAt  *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// What refusals call the limit max_cost_usd, of a child that was given less than its parent, or of its descendants. Empty: it
+	// is the root's.
+	BranchId      string `protobuf:"bytes,8,opt,name=branch_id,json=branchId,proto3" json:"branch_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -212,6 +215,13 @@ func (x *StartExecutionResponse) GetExpiresAt() *timestamppb.Timestamp {
 		return x.ExpiresAt
 	}
 	return nil
+}
+
+func (x *StartExecutionResponse) GetBranchId() string {
+	if x != nil {
+		return x.BranchId
+	}
+	return ""
 }
 
 type CloseExecutionRequest struct {
@@ -2392,7 +2402,7 @@ type Problem struct {
 	RetryAfterMs int64 `protobuf:"varint,17,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
 	// Of the day, for the end user.
 	PercentUsed *int64 `protobuf:"varint,18,opt,name=percent_used,json=percentUsed,proto3,oneof" json:"percent_used,omitempty"`
-	// The sub-scope whose ceiling refused; absent where it is the tenant's own.
+	// The sub-scope whose ceiling refused, or the branch of the execution; absent where it is the tenant's own, or the root's.
 	Scope         *Scope `protobuf:"bytes,19,opt,name=scope,proto3" json:"scope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2561,7 +2571,7 @@ func (x *Problem) GetScope() *Scope {
 	return nil
 }
 
-// Scope names a sub-scope of the tenant: cost_center, agent or api_key, and which.
+// Scope names a sub-scope of the tenant: cost_center, agent or api_key, and which; or an execution_branch.
 type Scope struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -2630,7 +2640,7 @@ const file_weir_v1_admission_proto_rawDesc = "" +
 	"\tmax_depth\x18\x06 \x01(\x03H\x01R\bmaxDepth\x88\x01\x01B\x0f\n" +
 	"\r_max_cost_usdB\f\n" +
 	"\n" +
-	"_max_depth\"\x9b\x02\n" +
+	"_max_depth\"\xb8\x02\n" +
 	"\x16StartExecutionResponse\x12*\n" +
 	"\x11root_execution_id\x18\x01 \x01(\tR\x0frootExecutionId\x12\x19\n" +
 	"\bagent_id\x18\x02 \x01(\tR\aagentId\x12\x14\n" +
@@ -2640,7 +2650,8 @@ const file_weir_v1_admission_proto_rawDesc = "" +
 	"maxCostUsd\x88\x01\x01\x12\x14\n" +
 	"\x05token\x18\x06 \x01(\tR\x05token\x129\n" +
 	"\n" +
-	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAtB\x0f\n" +
+	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1b\n" +
+	"\tbranch_id\x18\b \x01(\tR\bbranchIdB\x0f\n" +
 	"\r_max_cost_usd\"C\n" +
 	"\x15CloseExecutionRequest\x12*\n" +
 	"\x11root_execution_id\x18\x01 \x01(\tR\x0frootExecutionId\"\x93\x01\n" +

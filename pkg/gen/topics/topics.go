@@ -8,7 +8,7 @@ import "github.com/weir-project/weir/pkg/bus"
 // AdmissionDecisions is admission.decisions.v1: Refusals, rung changes and trips of admission, and a sample of what it admitted.
 var AdmissionDecisions = bus.NewTopic(bus.TopicSpec{Name: "admission.decisions.v1", Key: "tenant", Partitions: 4, Cleanup: "delete", RetentionMs: 3024000000, MinCompactionLagMs: 0, MaxRecordBytes: 65536})
 
-// BudgetWindows is budget.windows.v1: Cumulative, versioned totals per tenant, sub-scope and execution, own and external apart; and the base of the last recovery (base_epoch is not 0).
+// BudgetWindows is budget.windows.v1: Cumulative, versioned totals per tenant, sub-scope, execution and branch of one, own and external apart; and the base of the last recovery (base_epoch is not 0).
 var BudgetWindows = bus.NewTopic(bus.TopicSpec{Name: "budget.windows.v1", Key: "tenant, scope and window, of a base its epoch too; partitioned by tenant alone", Partitions: 4, Cleanup: "compact", RetentionMs: -1, MinCompactionLagMs: 3600000, MaxRecordBytes: 65536})
 
 // CatalogApikeys is catalog.apikeys.v1: API keys by their hash.

@@ -93,7 +93,7 @@ type Decision struct {
 	Limit     string                 `protobuf:"bytes,6,opt,name=limit,proto3" json:"limit,omitempty"`
 	Rung      int32                  `protobuf:"varint,7,opt,name=rung,proto3" json:"rung,omitempty"`
 	DecidedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
-	// A refusal of an execution for its budget, calls or depth: the breaker trips on it.
+	// A refusal of an execution for its budget, calls or depth, not for the limit of a branch: the breaker trips on it.
 	Trip bool         `protobuf:"varint,9,opt,name=trip,proto3" json:"trip,omitempty"`
 	Kind DecisionKind `protobuf:"varint,10,opt,name=kind,proto3,enum=weir.v1.DecisionKind" json:"kind,omitempty"`
 	// RUNG_CHANGED: the rung before.
@@ -106,7 +106,8 @@ type Decision struct {
 	Id string `protobuf:"bytes,14,opt,name=id,proto3" json:"id,omitempty"`
 	// How many admissions a sampled one stands for; 0 = not sampled.
 	SampleWeight int64 `protobuf:"varint,15,opt,name=sample_weight,json=sampleWeight,proto3" json:"sample_weight,omitempty"`
-	// REFUSED by a sub-scope's ceiling: cost_center, agent or api_key, and which; empty = the tenant's own limit.
+	// REFUSED by a sub-scope's ceiling: cost_center, agent or api_key, and which; or by the limit of an execution_branch; empty =
+	// the tenant's own limit, or the root execution's.
 	ScopeKind     string `protobuf:"bytes,16,opt,name=scope_kind,json=scopeKind,proto3" json:"scope_kind,omitempty"`
 	ScopeId       string `protobuf:"bytes,17,opt,name=scope_id,json=scopeId,proto3" json:"scope_id,omitempty"`
 	unknownFields protoimpl.UnknownFields

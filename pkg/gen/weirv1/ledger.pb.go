@@ -308,7 +308,7 @@ func (x *EpochMarker) GetPhase() EpochPhase {
 	return EpochPhase_EPOCH_PHASE_UNSPECIFIED
 }
 
-// ScopeKey is one sub-scope of a tenant with ceilings of its own, in which an entry counts too.
+// ScopeKey is one sub-scope of a tenant with ceilings of its own, or a branch of an execution, in which an entry counts too.
 type ScopeKey struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          ScopeKind              `protobuf:"varint,1,opt,name=kind,proto3,enum=weir.v1.ScopeKind" json:"kind,omitempty"`
@@ -663,7 +663,7 @@ type LedgerEntry struct {
 	// Of an ENTRY_KIND_EPOCH_MARKER.
 	Marker *EpochMarker `protobuf:"bytes,39,opt,name=marker,proto3" json:"marker,omitempty"`
 	// The sub-scopes that the entry counts in: of a reservation those in which it was admitted, else those that the tenant's
-	// contract had ceilings for at event_time.
+	// contract had ceilings for at event_time, and the branches of the execution token.
 	Scopes []*ScopeKey `protobuf:"bytes,40,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// API key that reserved, or sent the event through admission; empty where none did, or nobody proved it.
 	ApiKeyId      string `protobuf:"bytes,41,opt,name=api_key_id,json=apiKeyId,proto3" json:"api_key_id,omitempty"`

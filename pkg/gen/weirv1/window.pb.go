@@ -33,7 +33,7 @@ const (
 	WindowKind_WINDOW_KIND_HOUR        WindowKind = 2
 	WindowKind_WINDOW_KIND_DAY         WindowKind = 3
 	WindowKind_WINDOW_KIND_MONTH       WindowKind = 4
-	// From the start of a root execution to its end.
+	// From the start of a root execution, or of a branch of one, to its end.
 	WindowKind_WINDOW_KIND_EXECUTION WindowKind = 5
 	// No total: every base total of base_epoch in this partition precedes it. version = the marker's journal offset + 1,
 	// entries = the number of these totals, latest_event_time = the marker's recorded_at. Whoever has met fewer waits for the
@@ -101,6 +101,9 @@ const (
 	ScopeKind_SCOPE_KIND_COST_CENTER ScopeKind = 3
 	ScopeKind_SCOPE_KIND_AGENT       ScopeKind = 4
 	ScopeKind_SCOPE_KIND_API_KEY     ScopeKind = 5
+	// A branch of an execution: a child agent that was started with a lower limit of dollars, with its descendants. Its window
+	// is EXECUTION. Some time after its last use its record is removed (a tombstone).
+	ScopeKind_SCOPE_KIND_EXECUTION_BRANCH ScopeKind = 6
 )
 
 // Enum value maps for ScopeKind.
@@ -112,14 +115,16 @@ var (
 		3: "SCOPE_KIND_COST_CENTER",
 		4: "SCOPE_KIND_AGENT",
 		5: "SCOPE_KIND_API_KEY",
+		6: "SCOPE_KIND_EXECUTION_BRANCH",
 	}
 	ScopeKind_value = map[string]int32{
-		"SCOPE_KIND_UNSPECIFIED": 0,
-		"SCOPE_KIND_TENANT":      1,
-		"SCOPE_KIND_EXECUTION":   2,
-		"SCOPE_KIND_COST_CENTER": 3,
-		"SCOPE_KIND_AGENT":       4,
-		"SCOPE_KIND_API_KEY":     5,
+		"SCOPE_KIND_UNSPECIFIED":      0,
+		"SCOPE_KIND_TENANT":           1,
+		"SCOPE_KIND_EXECUTION":        2,
+		"SCOPE_KIND_COST_CENTER":      3,
+		"SCOPE_KIND_AGENT":            4,
+		"SCOPE_KIND_API_KEY":          5,
+		"SCOPE_KIND_EXECUTION_BRANCH": 6,
 	}
 )
 
@@ -155,7 +160,7 @@ type WindowTotal struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	TenantId  string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
 	ScopeKind ScopeKind              `protobuf:"varint,2,opt,name=scope_kind,json=scopeKind,proto3,enum=weir.v1.ScopeKind" json:"scope_kind,omitempty"`
-	// Empty for the tenant itself, the root execution id for an execution, else the sub-scope's name.
+	// Empty for the tenant itself, the root execution id for an execution, the branch's id for a branch, else the sub-scope's name.
 	ScopeId string     `protobuf:"bytes,3,opt,name=scope_id,json=scopeId,proto3" json:"scope_id,omitempty"`
 	Kind    WindowKind `protobuf:"varint,4,opt,name=kind,proto3,enum=weir.v1.WindowKind" json:"kind,omitempty"`
 	// MINUTE, HOUR: Unix seconds of the start. DAY: YYYYMMDD. MONTH: YYYYMM. EXECUTION: 0.
@@ -387,14 +392,15 @@ const file_weir_v1_window_proto_rawDesc = "" +
 	"\x0fWINDOW_KIND_DAY\x10\x03\x12\x15\n" +
 	"\x11WINDOW_KIND_MONTH\x10\x04\x12\x19\n" +
 	"\x15WINDOW_KIND_EXECUTION\x10\x05\x12\x18\n" +
-	"\x14WINDOW_KIND_BASE_END\x10\x06*\xa2\x01\n" +
+	"\x14WINDOW_KIND_BASE_END\x10\x06*\xc3\x01\n" +
 	"\tScopeKind\x12\x1a\n" +
 	"\x16SCOPE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11SCOPE_KIND_TENANT\x10\x01\x12\x18\n" +
 	"\x14SCOPE_KIND_EXECUTION\x10\x02\x12\x1a\n" +
 	"\x16SCOPE_KIND_COST_CENTER\x10\x03\x12\x14\n" +
 	"\x10SCOPE_KIND_AGENT\x10\x04\x12\x16\n" +
-	"\x12SCOPE_KIND_API_KEY\x10\x05B4Z2github.com/weir-project/weir/pkg/gen/weirv1;weirv1b\x06proto3"
+	"\x12SCOPE_KIND_API_KEY\x10\x05\x12\x1f\n" +
+	"\x1bSCOPE_KIND_EXECUTION_BRANCH\x10\x06B4Z2github.com/weir-project/weir/pkg/gen/weirv1;weirv1b\x06proto3"
 
 var (
 	file_weir_v1_window_proto_rawDescOnce sync.Once
