@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-project/weir/pkg/embedded/part"
+	"github.com/weir-project/weir/pkg/obs"
 )
 
 // Programs are the five services in the order in which they start: those that drain come before those that fill.
@@ -83,6 +84,15 @@ func (d Dir) startService(bin, program, name string, port, grpc int, s State) (S
 	return v, nil
 }
 
+// unready says what a service is waiting for.
+type unready struct {
+	name, body string
+	// codes are those of its checks, for programs.
+	codes map[string]string
+}
+
+func (u unready) Error() string { return fmt.Sprintf("%s is not ready: %s", u.name, u.body) }
+
 // Readiness asks a service's /readyz: nil when ready, else what it says is missing.
 func (v Service) Readiness(ctx context.Context) error {
 	body, code, err := v.get(ctx, "/readyz")
@@ -90,7 +100,9 @@ func (v Service) Readiness(ctx context.Context) error {
 		return err
 	}
 	if code != http.StatusOK {
-		return fmt.Errorf("%s is not ready: %s", v.Name, strings.TrimSpace(string(body)))
+		var answer obs.NotReady
+		_ = json.Unmarshal(body, &answer) // what does not decode has no codes
+		return unready{name: v.Name, body: strings.TrimSpace(string(body)), codes: answer.Codes}
 	}
 	return nil
 }

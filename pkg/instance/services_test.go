@@ -2,6 +2,9 @@ package instance
 
 import (
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -152,5 +155,30 @@ func TestUpRefusesBeforeItStartsAnything(t *testing.T) {
 				t.Errorf("%v, want %q", err, c.says)
 			}
 		})
+	}
+}
+
+// Goal: a recovery of the budget store is known by its code, whatever the words are.
+func TestRecoveryIsKnownByItsCode(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"status":"not ready","not_ready":{"epoch":"in other words"},"codes":{"epoch":"budget_store_recovering"}}`: true,
+		`{"status":"not ready","not_ready":{"epoch":"counters are being made anew"}}`:                               false,
+		`{"status":"not ready","not_ready":{"x":"y"},"codes":{"x":"something_else"}}`:                               false,
+		`no JSON`: false,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, body)
+		}))
+		v := Service{Name: "admission"}
+		v.Address = server.URL
+		err := v.Readiness(t.Context())
+		server.Close()
+		if err == nil || !strings.Contains(err.Error(), body) {
+			t.Errorf("%s: %v", body, err)
+		}
+		if got := recovering([]error{errors.New("another"), err}); (got != nil) != want {
+			t.Errorf("%s: %v", body, got)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/clickhouse"
+	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/embedded/install"
 )
 
@@ -116,7 +118,8 @@ func (c Config) progress() func(ready, of int, reasons []error) {
 // recovering finds the service that waits for a recovery of the budget store; nil if none does.
 func recovering(reasons []error) error {
 	for _, err := range reasons {
-		if strings.Contains(err.Error(), "being made anew") {
+		why, ok := errors.AsType[unready](err)
+		if ok && slices.Contains(slices.Collect(maps.Values(why.codes)), string(admit.StoreRecovering)) {
 			return err
 		}
 	}

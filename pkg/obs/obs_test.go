@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -70,6 +71,11 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
+// coded is an error whose words may change.
+type coded struct{ error }
+
+func (coded) ReadyCode() string { return "the_code" }
+
 func TestPaths(t *testing.T) {
 	s := obs.NewServer(obs.NewRegistry())
 	var redisErr error
@@ -78,14 +84,16 @@ func TestPaths(t *testing.T) {
 	s.AddCatalog("catalog.prices.v1", func() bool { return caughtUp }, func() map[int32]int64 { return map[int32]int64{0: 5, 1: 0} })
 	url := serve(t, s)
 
-	redisErr = errors.New("connection refused")
-	code, body := get(t, url+"/readyz")
-	var answer struct {
-		NotReady map[string]string `json:"not_ready"`
-	}
-	if err := json.Unmarshal([]byte(body), &answer); err != nil || code != 503 || len(answer.NotReady) != 2 ||
-		answer.NotReady["redis"] != "connection refused" || answer.NotReady["catalog.prices.v1"] != "not caught up" {
-		t.Errorf("%d %s", code, body)
+	for _, redisErr = range []error{errors.New("connection refused"), fmt.Errorf("epoch 7: %w", coded{errors.New("recovering")})} {
+		code, body := get(t, url+"/readyz")
+		var answer obs.NotReady
+		if err := json.Unmarshal([]byte(body), &answer); err != nil || code != 503 || len(answer.Reasons) != 2 ||
+			answer.Reasons["redis"] != redisErr.Error() || answer.Reasons["catalog.prices.v1"] != "not caught up" {
+			t.Errorf("%d %s", code, body)
+		}
+		if want := errors.As(redisErr, new(coded)); want != (answer.Codes["redis"] == "the_code") || want != strings.Contains(body, "codes") || len(answer.Codes) > 1 {
+			t.Errorf("codes: %s", body)
+		}
 	}
 	if code, _ := get(t, url+"/healthz"); code != 200 {
 		t.Errorf("healthz %d while not ready", code)

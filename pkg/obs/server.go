@@ -70,37 +70,56 @@ func (s *Server) Register(mux *http.ServeMux) {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{Registry: s.registry}))
 }
 
-// readyz answers 200, or 503 with the name and reason of every check that fails.
 // Failing asks every check, side by side and for at most 2 s, and returns why each that fails does, by its name: empty when
 // ready.
-func (s *Server) Failing(ctx context.Context) map[string]string {
+func (s *Server) Failing(ctx context.Context) map[string]error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	reasons := make([]string, len(s.checks))
+	reasons := make([]error, len(s.checks))
 	var wg sync.WaitGroup
 	for i, c := range s.checks {
-		wg.Go(func() {
-			if err := c.ok(ctx); err != nil {
-				reasons[i] = err.Error()
-			}
-		})
+		wg.Go(func() { reasons[i] = c.ok(ctx) })
 	}
 	wg.Wait()
-	failing := map[string]string{}
+	failing := map[string]error{}
 	for i, reason := range reasons {
-		if reason != "" {
+		if reason != nil {
 			failing[s.checks[i].name] = reason
 		}
 	}
 	return failing
 }
 
+// NotReady is the answer of /readyz while a check fails.
+type NotReady struct {
+	Status string `json:"status"`
+	// Reasons are why, for people, by the check's name.
+	Reasons map[string]string `json:"not_ready"`
+	// Codes are the same for programs, of those checks whose error is a Coded: they do not change with the words.
+	Codes map[string]string `json:"codes,omitempty"`
+}
+
+// Coded is an error with a stable code.
+type Coded interface {
+	error
+	ReadyCode() string
+}
+
+// readyz answers 200, or 503 with the name and reason of every check that fails.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
-	if failing := s.Failing(r.Context()); len(failing) > 0 {
-		writeJSON(w, http.StatusServiceUnavailable, map[string]any{"status": "not ready", "not_ready": failing})
+	failing := s.Failing(r.Context())
+	if len(failing) == 0 {
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
 		return
 	}
-	writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+	out := NotReady{Status: "not ready", Reasons: map[string]string{}, Codes: map[string]string{}}
+	for name, why := range failing {
+		out.Reasons[name] = why.Error()
+		if coded, ok := errors.AsType[Coded](why); ok {
+			out.Codes[name] = coded.ReadyCode()
+		}
+	}
+	writeJSON(w, http.StatusServiceUnavailable, out)
 }
 
 // catalogz answers {topic: {partition: next offset to apply}}; `weir tenants apply` and its like wait on it.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-project/weir/pkg/budgetstore"
+	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/recovery"
 	"github.com/weir-project/weir/pkg/pgstore"
 )
@@ -50,6 +51,9 @@ func (e recoveringError) Error() string {
 	return fmt.Sprintf("the budget store was lost; the counters of epoch %d are being made anew from the journal, in %s, when no lease of the lost ones runs any more",
 		e.epoch, e.left.Round(time.Second))
 }
+
+// ReadyCode is what /readyz says of it to programs: the code of the calls that are refused meanwhile.
+func (e recoveringError) ReadyCode() string { return string(admit.StoreRecovering) }
 
 // epochs is which life of Redis this replica works with.
 type epochs struct {

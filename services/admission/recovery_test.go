@@ -402,7 +402,8 @@ func TestStartedInTheMiddle(t *testing.T) {
 	w.eventually("it says what it waits for", func() error {
 		status, out, _ := late.do("GET", "/readyz", "", nil)
 		why, _ := out["not_ready"].(object)
-		if status != 503 || !strings.Contains(fmt.Sprint(why["epoch"]), "being made anew") {
+		codes, _ := out["codes"].(object)
+		if status != 503 || !strings.Contains(fmt.Sprint(why["epoch"]), "being made anew") || codes["epoch"] != "budget_store_recovering" {
 			return fmt.Errorf("%d %v", status, out)
 		}
 		return nil
