@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -34,8 +35,8 @@ tenants:
   - {id: tight, limits: {concurrency: 50}, ceilings: {minute_usd: 500, day_usd: 500, month_usd: 0.60}}
 `
 
-// A lost Redis, while callers go on: emptied, restarted without data, rolled back to an old snapshot, and failed over to a
-// replica that lacks the last writes. Each time admission refuses, comes back by itself with exact counters, and at no
+// A lost Redis, while callers go on: emptied, once with the leader of the recovery killed in its midst, restarted without
+// data, rolled back to an old snapshot, and failed over to a replica that lacks the last writes. Each time admission refuses, comes back by itself with exact counters, and at no
 // instant is more settled and held than a ceiling allows.
 func TestRecovery(t *testing.T) {
 	t.Setenv("ADMISSION_MAX_LEASE", "2s")
@@ -44,6 +45,8 @@ func TestRecovery(t *testing.T) {
 	l := w.load(map[string]int64{"roomy": 500e9, "tight": 600e6})
 	defer l.stop()
 	t.Run("planned restart", func(t *testing.T) { w.on(t).planned(l) })
+	t.Run("its leader killed", func(t *testing.T) { w.on(t).survives(l, (*world).killLeader) })
+	w.up() // the replica that was killed
 	for round := range 3 {
 		for _, loss := range []struct {
 			name string
@@ -109,6 +112,45 @@ func (w *world) planned(l *load) {
 }
 
 func (w *world) flush() { w.redisCommand("FLUSHALL") }
+
+// killLeader ends the replica that leads the recovery with the hardest signal, in the middle of it: the other one must
+// carry it out.
+func (w *world) killLeader() {
+	w.flush()
+	var left []string
+	await(w.t, "a leader to be killed", 30*time.Second, func() bool {
+		left = nil
+		killed := false
+		for _, p := range w.status().Services {
+			switch {
+			case !strings.HasPrefix(p.Name, "admission"):
+			case !killed && recoveryStep(p.Address) > 0:
+				w.t.Logf("killing %s", p.Name)
+				killed = syscall.Kill(p.PID, syscall.SIGKILL) == nil
+			default:
+				left = append(left, p.Address)
+			}
+		}
+		return killed
+	})
+	w.gates.list.Store(&left) // whoever takes the dead one's port is none of ours
+}
+
+// recoveryStep is the step of the recovery that a replica leads; 0 where it leads none, or does not say.
+func recoveryStep(address string) (step int) {
+	resp, err := connections.Get(address + "/metrics")
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		if _, err := fmt.Sscanf(lines.Text(), "weir_recovery_step %d", &step); err == nil {
+			return step
+		}
+	}
+	return 0
+}
 
 func (w *world) redisData() string { return filepath.Join(w.Dir, "data", "redis") }
 

@@ -36,6 +36,9 @@ func (g *guard) check(ctx context.Context, cn *redis.Conn) error {
 		return fmt.Errorf("%w: info replication: %w", ErrUnavailable, err)
 	}
 	if id := infoField(info, "master_replid"); !slices.Contains(*allowed, id) {
+		if id == "" && isSentinel(ctx, cn) {
+			return nil
+		}
 		select {
 		case g.replaced <- struct{}{}:
 		default: // somebody is told already
@@ -43,6 +46,12 @@ func (g *guard) check(ctx context.Context, cn *redis.Conn) error {
 		return fmt.Errorf("%w", ErrReplaced)
 	}
 	return nil
+}
+
+// isSentinel: the client asks a Sentinel where the master is, by the same hook. It holds nothing of ours.
+func isSentinel(ctx context.Context, cn *redis.Conn) bool {
+	info, err := cn.Info(ctx, "server").Result()
+	return err == nil && infoField(info, "redis_mode") == "sentinel"
 }
 
 // Allow names the replication ids that new connections may meet; none means any. Connections that are open stay: scripts
