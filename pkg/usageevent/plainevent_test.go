@@ -3,6 +3,7 @@ package usageevent
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -149,4 +150,36 @@ func BenchmarkEncodeReadable(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// Goal: no member is forgotten: an event with any one of them that cannot be read is not plain.
+func TestPlainLooksAtEveryMember(t *testing.T) {
+	for of, members := range map[string]func(*Event) reflect.Value{
+		"data":        func(ev *Event) reflect.Value { return reflect.ValueOf(&ev.Data).Elem() },
+		"reservation": func(ev *Event) reflect.Value { return reflect.ValueOf(ev.Data.Reservation).Elem() },
+	} {
+		whole := plainFull(t)
+		for i := range members(&whole).NumField() {
+			ev := plainFull(t)
+			m := members(&ev).Field(i)
+			m.Set(unreadable(t, m.Type()))
+			if ev.plain() {
+				t.Errorf("%s: %s is not looked at", of, members(&ev).Type().Field(i).Name)
+			}
+		}
+	}
+}
+
+// unreadable is a value that Decode takes of no member of that type.
+func unreadable(t *testing.T, of reflect.Type) reflect.Value {
+	t.Helper()
+	negative := money.Nano(-1).USD()
+	for _, v := range []any{"\x00", int64(-1), int32(-1), money.Nano(-1), []string{"\x00"}, map[string]string{"\x00": "\x00"}, map[string]money.Decimal{"\x00": {}},
+		json.RawMessage("[1]"), time.Unix(0, 0), &negative, &Marker{}, &Reservation{}} {
+		if reflect.TypeOf(v) == of {
+			return reflect.ValueOf(v)
+		}
+	}
+	t.Fatalf("a %s has no value here", of)
+	return reflect.Value{}
 }
