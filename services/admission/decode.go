@@ -21,23 +21,47 @@ const (
 
 // decode reads a body into into: one JSON object, no member that is unknown. An empty body is allowed where empty says
 // so. Its error names the member.
-func decode(w http.ResponseWriter, r *http.Request, into any, empty bool) *Problem {
-	body, p := readBody(w, r, maxBody)
+func (s *Service) decode(w http.ResponseWriter, r *http.Request, into any, empty bool) *Problem {
+	room := s.room()
+	defer s.giveBack(room) // what is read of the body is a copy
+	body, p := readBody(w, r, maxBody, *room)
 	if p != nil {
 		return p
 	}
+	*room = body
 	if len(body) == 0 && empty {
 		return nil
 	}
 	return decodeStrict(body, into)
 }
 
-// readBody reads a whole body of at most so many bytes.
-func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, *Problem) {
+// maxRoom bounds what is kept of memory for the next body: nearly all are smaller.
+const maxRoom = 16 << 10
+
+// room is memory for a body that comes or goes.
+func (s *Service) room() *[]byte {
+	if b, ok := s.bodies.Get().(*[]byte); ok {
+		return b
+	}
+	return new([]byte)
+}
+
+// giveBack is for what room gave, when nothing refers to it any more.
+func (s *Service) giveBack(b *[]byte) {
+	if cap(*b) <= maxRoom {
+		s.bodies.Put(b)
+	}
+}
+
+// readBody reads a whole body of at most so many bytes, into room where it fits.
+func readBody(w http.ResponseWriter, r *http.Request, most int64, room []byte) ([]byte, *Problem) {
 	var body []byte
 	var err error
 	if n := r.ContentLength; n > 0 && n <= most { // the usual case, without a buffer that grows
-		body = make([]byte, n)
+		if body = room[:0]; int64(cap(body)) < n {
+			body = make([]byte, 0, n)
+		}
+		body = body[:n]
 		_, err = io.ReadFull(r.Body, body)
 	} else {
 		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, most))

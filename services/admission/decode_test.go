@@ -100,12 +100,12 @@ func TestBodyBound(t *testing.T) {
 	for size, ok := range map[int]bool{maxBody - 20: true, maxBody + 1: false} {
 		r := httptest.NewRequest("POST", "/", strings.NewReader(`{"error_code":"`+strings.Repeat("x", size-20)+`"}   `))
 		var req settleRequest
-		if p := decode(httptest.NewRecorder(), r, &req, false); (p == nil) != ok {
+		if p := (&Service{}).decode(httptest.NewRecorder(), r, &req, false); (p == nil) != ok {
 			t.Errorf("%d bytes: %v", size, p)
 		}
 	}
 	var req releaseRequest
-	if p := decode(httptest.NewRecorder(), httptest.NewRequest("POST", "/", nil), &req, true); p != nil {
+	if p := (&Service{}).decode(httptest.NewRecorder(), httptest.NewRequest("POST", "/", nil), &req, true); p != nil {
 		t.Errorf("an empty body: %v", p)
 	}
 }

@@ -24,7 +24,7 @@ type batchItem struct {
 // reserveBatchHTTP decodes a batch: POST /v1/reservations:batch.
 func (s *Service) reserveBatchHTTP(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
 	var req batchRequest
-	if p := decode(w, r, &req, notEmpty); p != nil {
+	if p := s.decode(w, r, &req, notEmpty); p != nil {
 		return answer{}, p
 	}
 	if p := checkBatch(len(req.Reservations)); p != nil {

@@ -27,7 +27,7 @@ func (s *Service) ingestHTTP(ctx context.Context, c caller, w http.ResponseWrite
 		room = maxEventsBody
 	}
 	return s.ingest(ctx, c, room, func() ([]usageevent.Event, *Problem) {
-		body, p := readBody(w, r, maxEventsBody)
+		body, p := readBody(w, r, maxEventsBody, nil)
 		if p != nil {
 			return nil, p
 		}

@@ -24,7 +24,7 @@ func (s *Service) fromSlack(ctx context.Context, _ caller, w http.ResponseWriter
 	if p := s.unready(); p != nil {
 		return answer{}, p
 	}
-	body, p := readBody(w, r, maxBody)
+	body, p := readBody(w, r, maxBody, nil)
 	if p != nil {
 		return answer{}, p
 	}
@@ -47,7 +47,7 @@ func (s *Service) fromTelegram(ctx context.Context, _ caller, w http.ResponseWri
 	if p := s.unready(); p != nil {
 		return answer{}, p
 	}
-	body, p := readBody(w, r, maxBody)
+	body, p := readBody(w, r, maxBody, nil)
 	if p != nil {
 		return answer{}, p
 	}

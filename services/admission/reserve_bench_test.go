@@ -89,7 +89,7 @@ func newReserveBench(b testing.TB, saving bool) *reserveBench {
 			Remaining: admit.Remaining{Minute: 1<<50 - e.Nanos, Day: 1<<50 - 2*e.Nanos, Month: 1<<50 - 3*e.Nanos, Requests: 1<<30 - 1},
 			Execution: admit.ExecutionFigures{Spent: e.Nanos, Remaining: 1<<50 - e.Nanos, Calls: 1, Limited: true}}})
 	}
-	r := &reserveBench{service: s, call: call, api: s.serve(route{"POST /v1/reservations", s.identifyHTTP, withBody(call)}), authorization: "Bearer " + key.Text,
+	r := &reserveBench{service: s, call: call, api: s.serve(route{"POST /v1/reservations", s.identifyHTTP, withBody(s, call)}), authorization: "Bearer " + key.Text,
 		body: `{"reservation_id":"call-1-2-3","provider":"openai","model":"gpt-4o","estimate":{"input_tokens":900,"max_output_tokens":300},` +
 			`"effect":"read","lease_seconds":120,"execution_token":"` + token + `"}`, answer: discard{header: http.Header{}}}
 	return r

@@ -22,14 +22,14 @@ type route struct {
 // table is every call of design.md section 12 that exists so far; operations.go says what OpenAPI says of each.
 func (s *Service) table() []route {
 	return []route{
-		{"POST /v1/executions", s.identifyHTTP, withBody(s.begin)},
-		{"POST /v1/executions/{root}/close", s.identifyHTTP, withID("root", mayBeEmpty, s.closeExecution)},
-		{"POST /v1/reservations", s.identifyHTTP, withBody(s.reserve)},
+		{"POST /v1/executions", s.identifyHTTP, withBody(s, s.begin)},
+		{"POST /v1/executions/{root}/close", s.identifyHTTP, withID(s, "root", mayBeEmpty, s.closeExecution)},
+		{"POST /v1/reservations", s.identifyHTTP, withBody(s, s.reserve)},
 		{"POST /v1/reservations:batch", s.identifyHTTP, s.reserveBatchHTTP},
 		{"GET /v1/reservations/{id}", s.identifyHTTP, s.stateHTTP},
-		{"POST /v1/reservations/{id}/settle", s.identifyHTTP, withID("id", notEmpty, s.settle)},
-		{"POST /v1/reservations/{id}/release", s.identifyHTTP, withID("id", mayBeEmpty, s.release)},
-		{"POST /v1/reservations/{id}/extend", s.identifyHTTP, withID("id", mayBeEmpty, s.extend)},
+		{"POST /v1/reservations/{id}/settle", s.identifyHTTP, withID(s, "id", notEmpty, s.settle)},
+		{"POST /v1/reservations/{id}/release", s.identifyHTTP, withID(s, "id", mayBeEmpty, s.release)},
+		{"POST /v1/reservations/{id}/extend", s.identifyHTTP, withID(s, "id", mayBeEmpty, s.extend)},
 		{"GET /v1/budget", s.identifyHTTP, s.budgetHTTP},
 		{"POST /v1/events", s.identifyHTTP, s.ingestHTTP},
 		{"POST /api/v1/events", s.identifyHTTP, s.ingestHTTP}, // where OpenMeter's clients send
@@ -74,10 +74,10 @@ const (
 )
 
 // withBody is a call that its body describes.
-func withBody[R any](call func(context.Context, caller, R) (answer, error)) handler {
+func withBody[R any](s *Service, call func(context.Context, caller, R) (answer, error)) handler {
 	return func(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
 		var req R
-		if p := decode(w, r, &req, notEmpty); p != nil {
+		if p := s.decode(w, r, &req, notEmpty); p != nil {
 			return answer{}, p
 		}
 		return call(ctx, c, req)
@@ -85,10 +85,10 @@ func withBody[R any](call func(context.Context, caller, R) (answer, error)) hand
 }
 
 // withID is a call about what the path names.
-func withID[R any](name string, empty bool, call func(context.Context, caller, string, R) (answer, error)) handler {
+func withID[R any](s *Service, name string, empty bool, call func(context.Context, caller, string, R) (answer, error)) handler {
 	return func(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
 		var req R
-		if p := decode(w, r, &req, empty); p != nil {
+		if p := s.decode(w, r, &req, empty); p != nil {
 			return answer{}, p
 		}
 		return call(ctx, c, r.PathValue(name), req)

@@ -75,11 +75,8 @@ func (s *Service) writeAnswer(w http.ResponseWriter, a answer) {
 	case []byte:
 		body = b
 	case appender:
-		buf, ok := s.bodies.Get().(*[]byte)
-		if !ok {
-			buf = new([]byte)
-		}
-		defer s.bodies.Put(buf) // after Write, which keeps nothing of it
+		buf := s.room()
+		defer s.giveBack(buf) // after Write, which keeps nothing of it
 		body = b.appendJSON((*buf)[:0])
 		*buf = body
 	default:

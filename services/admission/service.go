@@ -77,7 +77,7 @@ type Service struct {
 	description []byte // the document of GET /openapi.json
 	zones       zones
 	deadlines   deadlines
-	bodies      sync.Pool // of *[]byte, for what is answered; an answer is a few kilobytes
+	bodies      sync.Pool // of *[]byte, for what is asked and answered, each at most maxRoom
 	observe     *obs.Server
 	metrics     *metrics
 	quiet       quiet

@@ -370,3 +370,33 @@ func BenchmarkCost(b *testing.B) {
 		})
 	}
 }
+
+// Goal: an estimate of tokens alone costs what the usage of as many tokens does, whatever the model's rates are: lines, flags
+// and errors too.
+func TestEstimateOfTokensIsTheirCost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := pricing.Version{Provider: "p", Model: "m", ID: "pv", Tier: pricing.TierRule{Graduated: rapid.Bool().Draw(t, "graduated"), Inclusive: rapid.Bool().Draw(t, "inclusive")}}
+		for _, m := range []usage.Meter{usage.Input, usage.Output, usage.CacheRead} {
+			for _, above := range []int64{200, 0} {
+				for _, tier := range []string{"", pricing.TierBatch} {
+					if rapid.Bool().Draw(t, "there") {
+						rate, err := money.ParseDecimal(rapid.SampledFrom([]string{"0", "0.0000025", "0.00001", "1.5", "0.123456789012345678"}).Draw(t, "rate"))
+						if err != nil {
+							t.Fatal(err)
+						}
+						v.Rates = append(v.Rates, pricing.Rate{Meter: m, ServiceTier: tier, AboveTokens: above, USDPerUnit: rate})
+					}
+				}
+			}
+		}
+		e := pricing.Estimate{InputTokens: rapid.Int64Range(0, 400).Draw(t, "in"), MaxOutputTokens: rapid.SampledFrom([]int64{0, 1, 300, 1 << 53}).Draw(t, "out")}
+		m := usage.Meters{}
+		m.Add(usage.Input, e.InputTokens)
+		m.Add(usage.Output, e.MaxOutputTokens)
+		want, wantErr := pricing.Cost(v, usage.FromMeters(m), pricing.Options{})
+		got, err := pricing.EstimateCost(v, e, pricing.Options{})
+		if fmt.Sprint(got.Lines, got.Total, got.Flags, got.PriceVersion, err) != fmt.Sprint(want.Lines, want.Total, want.Flags, want.PriceVersion, wantErr) {
+			t.Errorf("%+v of %+v\n%+v, %v\n%+v, %v", e, v, got, err, want, wantErr)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package pricing
 
 import (
+	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/usage"
 )
 
@@ -20,6 +21,9 @@ func EstimateCost(v Version, e Estimate, o Options) (Costing, error) {
 	if e.InputTokens < 0 || e.MaxOutputTokens < 0 {
 		return Costing{}, usage.ErrNegative
 	}
+	if len(e.Meters) == 0 && o == (Options{}) && !v.Tier.Graduated && !v.ratesReasoning() {
+		return v.costTokens(e)
+	}
 	plain, err := Cost(v, e.usage(usage.Output), o)
 	if err != nil || e.MaxOutputTokens == 0 || !v.ratesReasoning() {
 		return plain, err
@@ -29,6 +33,31 @@ func EstimateCost(v Version, e Estimate, o Options) (Costing, error) {
 		return thinking, nil
 	}
 	return plain, nil
+}
+
+// costTokens is Cost of tokens alone, which nearly all estimates are of, where
+// a whole request has one rate: without the usage that Cost reads.
+func (v *Version) costTokens(e Estimate) (Costing, error) {
+	c := Costing{PriceVersion: v.ID, Lines: make([]Line, 0, 2)}
+	var unpriced []usage.Meter
+	for _, of := range [...]struct {
+		meter usage.Meter
+		n     int64
+	}{{usage.Input, e.InputTokens}, {usage.Output, e.MaxOutputTokens}} {
+		if of.n == 0 {
+			continue
+		}
+		p, ok := v.pick(of.meter, "", e.InputTokens)
+		if !ok {
+			unpriced = append(unpriced, of.meter)
+			continue
+		}
+		c.add(of.meter, money.NewDecimal(of.n), p)
+	}
+	if len(unpriced) > 0 {
+		return Costing{}, &UnpricedError{Provider: v.Provider, Model: v.Model, Meters: unpriced}
+	}
+	return c, nil
 }
 
 // ratesReasoning reports whether reasoning has a rate of its own; without one it costs what text does.

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -13,9 +14,14 @@ import (
 	"github.com/weir-project/weir/services/admission"
 )
 
-// gcPercent lets the heap grow to five times what is alive before it is collected. That is little here, a few tens of MB
-// of catalogs, and requests make much that dies at once. GOGC overrides it.
-const gcPercent = 400
+// The heap may grow to five times what is alive before it is collected, and what is alive counts as this much more, which is
+// address space that no memory stands behind. Alive are a few tens of MB, catalogs and remembered holds, and marking them
+// costs the same whenever it is done, while requests make much that dies at once: so it is done at every 350 MB that they
+// make or so, not at every 100. GOGC in the environment overrides both.
+const (
+	gcPercent = 400
+	gcBallast = 64 << 20
+)
 
 func main() { os.Exit(run()) }
 
@@ -34,6 +40,8 @@ func run() int {
 	defer cancel()
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
+		ballast := make([]byte, gcBallast)
+		defer runtime.KeepAlive(ballast)
 	}
 	s, err := admission.New(ctx, cfg, admission.Deps{Log: log, Registry: obs.NewRegistry(), Now: time.Now, Random: rand.Reader})
 	if err != nil {
