@@ -300,7 +300,7 @@ func TestRefusalsLeaveNoTrace(t *testing.T) {
 		status, out, header := r.do("POST", "/v1/reservations", w.keys["acme"], object{"reservation_id": fmt.Sprint("n", i), "provider": "openai", "model": "flat",
 			"estimate": object{"input_tokens": 1, "max_output_tokens": 1}})
 		w.want("refused", status, out, 429, "code", "rate_limited", "limit", string(admit.LimitRequests))
-		if header.Get("Retry-After") == "" || header.Get("RateLimit") == "" || header.Get("RateLimit-Policy") != `"requests";q=1;w=60` {
+		if header.Get("Retry-After") == "" || header.Get("RateLimit") == "" || header.Get("RateLimit-Policy") != `"requests";q=1;w=60, "concurrency";q=10;qu="concurrent-requests"` {
 			t.Fatalf("%v", header)
 		}
 	}
