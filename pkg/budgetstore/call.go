@@ -1,25 +1,38 @@
 package budgetstore
 
-import "context"
+import (
+	"context"
 
-// Call is one call of the reserve script as a client sends it: for
-// measurements that run it next to others.
+	"github.com/weir-project/weir/pkg/domain/admit"
+)
+
+// Call is one call of a script as a client sends it: for measurements that
+// run it next to others.
 type Call struct {
-	Hash string // of the script, which Redis knows once Reserve has run
+	Hash string // of the script, which Redis knows once the store has called it
 	Keys []string
 	Args []any
 	// Holds are the fields of the first key that the hold consists of.
 	Holds []string
+	size  int // of the reply that says it was done
 }
 
 // ReserveCall is what Reserve would send. It checks and sends nothing.
 func (s *Store) ReserveCall(r Request) Call {
 	keys, args := s.reserveCall(r)
-	return Call{Hash: s.scripts.reserve.Hash(), Keys: keys, Args: args, Holds: []string{r.ID, "{h" + r.ID}}
+	return Call{Hash: s.scripts.reserve.Hash(), Keys: keys, Args: args, Holds: holdFields(r.ID), size: stateSize}
 }
 
-// Admitted reports whether a reply of the script is a yes.
-func (c Call) Admitted(reply string) bool { return len(reply) == stateSize }
+// SettleCall is what Settle would send. It checks and sends nothing.
+func (s *Store) SettleCall(r Ref, actual admit.Estimate) Call {
+	keys, args := s.finishCall(r, false, actual)
+	return Call{Hash: s.scripts.finish.Hash(), Keys: keys, Args: args, Holds: holdFields(r.ID), size: endingSize}
+}
+
+func holdFields(id string) []string { return []string{id, "{h" + id} }
+
+// Done reports whether a reply says that the reservation was admitted, or settled.
+func (c Call) Done(reply string) bool { return len(reply) == c.size }
 
 // Send sends a call on the connections that Reserve's share. Hash may name another script, for a measurement of the two.
 func (s *Store) Send(ctx context.Context, c Call) error {

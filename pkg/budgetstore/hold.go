@@ -144,8 +144,11 @@ func (s *Store) finishCall(r Ref, keeps bool, actual admit.Estimate) (keys []str
 	return []string{key(r.Tenant, "s")}, args
 }
 
-// finishSize is the length of finish.lua's packed request.
-const finishSize = 5*8 + 4 + 1 + 6
+// Lengths of finish.lua's packed request, and of its reply where it ended a hold.
+const (
+	finishSize = 5*8 + 4 + 1 + 6
+	endingSize = 1 + 3*8
+)
 
 // remembered is how long an ended id is known, in whole seconds.
 func (s *Store) remembered() int64 { return int64((s.opts.MaxLease + time.Second - 1) / time.Second) }

@@ -29,12 +29,14 @@ type program struct {
 	bench  *bench
 	tenant budgetstore.Tenant
 	gap    time.Duration // between two calls, on a logical clock
+	settle bool          // settles are measured, not reservations
 	hash   string        // of another script with the same keys and arguments; "" is ours
 	us     []float64     // Redis' own time for one call, of each round
 }
 
 // redisTimes are the figures of Redis' own time: by its real clock with a full
-// window, and by a logical one with 10 and with 50,000 calls in the window.
+// window, and by a logical one with 10 and with 50,000 calls in the window;
+// and of that for a settle.
 func redisTimes(ctx context.Context, live, logical *bench) ([]Figure, error) {
 	busy, err := live.tenant(ctx, "busy", full, 0)
 	if err != nil {
@@ -54,7 +56,8 @@ func redisTimes(ctx context.Context, live, logical *bench) ([]Figure, error) {
 		return nil, fmt.Errorf("load script: %w", err)
 	}
 	programs := [...]*program{{bench: live, tenant: busy}, {bench: live, tenant: busy, hash: hash},
-		{bench: logical, tenant: few, gap: fewGap}, {bench: logical, tenant: many, gap: manyGap}}
+		{bench: logical, tenant: few, gap: fewGap}, {bench: logical, tenant: many, gap: manyGap},
+		{bench: live, tenant: busy, settle: true}, {bench: live, tenant: busy, settle: true, hash: hash}}
 	for range rounds {
 		for _, p := range programs {
 			us, err := p.round(ctx)
@@ -67,6 +70,7 @@ func redisTimes(ctx context.Context, live, logical *bench) ([]Figure, error) {
 	return []Figure{
 		figure("redis_time_us", fastest(programs[0].us), fastest(programs[1].us), 10),
 		figure("flat_10_to_50000", fastest(programs[3].us), fastest(programs[2].us), 1.2),
+		figure("settle_time_us", fastest(programs[4].us), fastest(programs[5].us), 15),
 	}, nil
 }
 
@@ -95,8 +99,10 @@ func (p *program) round(ctx context.Context) (float64, error) {
 	var last budgetstore.Call
 	var holds []string
 	for range batch {
-		r := p.bench.request(p.tenant, p.gap)
-		last = p.bench.store.ReserveCall(r)
+		var err error
+		if last, err = p.next(ctx); err != nil {
+			return 0, err
+		}
 		calls = append(calls, pipe.EvalSha(ctx, cmp.Or(p.hash, last.Hash), last.Keys, last.Args...))
 		holds = append(holds, last.Holds...)
 	}
@@ -111,11 +117,25 @@ func (p *program) round(ctx context.Context) (float64, error) {
 		return us, err
 	}
 	for _, c := range calls {
-		if text, _ := c.Val().(string); !last.Admitted(text) {
+		if text, _ := c.Val().(string); !last.Done(text) {
 			return 0, fmt.Errorf("%w: %q", errNotAdmitted, text)
 		}
 	}
 	return us, client.HDel(ctx, last.Keys[0], holds...).Err()
+}
+
+// next is one call. For a settle its reservation is made here, which is not measured.
+func (p *program) next(ctx context.Context) (budgetstore.Call, error) {
+	r := p.bench.request(p.tenant, p.gap)
+	if !p.settle {
+		return p.bench.store.ReserveCall(r), nil
+	}
+	reply, err := p.bench.store.Reserve(ctx, r)
+	if err == nil && reply.Verdict != budgetstore.Admitted {
+		err = fmt.Errorf("%w: verdict %d", errNotAdmitted, reply.Verdict)
+	}
+	ref := budgetstore.Ref{Tenant: r.Tenant, ID: r.ID, ReservedAt: reply.Answer.ReservedAt, Root: r.Execution.Root}
+	return p.bench.store.SettleCall(ref, r.Estimate), err
 }
 
 // evalTime is the mean of Redis' time for EVALSHA since the last reset.
