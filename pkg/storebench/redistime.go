@@ -95,16 +95,15 @@ func fastest(us []float64) float64 {
 func (p *program) round(ctx context.Context) (float64, error) {
 	client := p.bench.client
 	pipe := client.Pipeline()
-	calls := make([]*redis.Cmd, 0, batch)
-	var last budgetstore.Call
+	cmds := make([]*redis.Cmd, 0, batch)
+	calls, err := p.calls(ctx)
+	if err != nil {
+		return 0, err
+	}
 	var holds []string
-	for range batch {
-		var err error
-		if last, err = p.next(ctx); err != nil {
-			return 0, err
-		}
-		calls = append(calls, pipe.EvalSha(ctx, cmp.Or(p.hash, last.Hash), last.Keys, last.Args...))
-		holds = append(holds, last.Holds...)
+	for _, call := range calls {
+		cmds = append(cmds, pipe.EvalSha(ctx, cmp.Or(p.hash, call.Hash), call.Keys, call.Args...))
+		holds = append(holds, call.Holds...)
 	}
 	if err := client.ConfigResetStat(ctx).Err(); err != nil {
 		return 0, fmt.Errorf("reset statistics: %w", err)
@@ -113,29 +112,40 @@ func (p *program) round(ctx context.Context) (float64, error) {
 		return 0, fmt.Errorf("storebench: %w", err)
 	}
 	us, err := evalTime(ctx, client)
-	if err != nil || p.hash != "" {
-		return us, err
+	if err != nil {
+		return 0, err
 	}
-	for _, c := range calls {
-		if text, _ := c.Val().(string); !last.Done(text) {
+	for i, c := range cmds {
+		if text, _ := c.Val().(string); p.hash == "" && !calls[i].Done(text) {
 			return 0, fmt.Errorf("%w: %q", errNotAdmitted, text)
 		}
 	}
-	return us, client.HDel(ctx, last.Keys[0], holds...).Err()
+	return us, client.HDel(ctx, calls[0].Keys[0], holds...).Err()
 }
 
-// next is one call. For a settle its reservation is made here, which is not measured.
-func (p *program) next(ctx context.Context) (budgetstore.Call, error) {
-	r := p.bench.request(p.tenant, p.gap)
+// calls are those of one batch. For settles the reservations are made here, which is not measured.
+func (p *program) calls(ctx context.Context) ([]budgetstore.Call, error) {
+	var calls []budgetstore.Call
+	requests := make([]budgetstore.Request, batch)
+	for i := range requests {
+		requests[i] = p.bench.request(p.tenant, p.gap)
+		calls = append(calls, p.bench.store.ReserveCall(requests[i]))
+	}
 	if !p.settle {
-		return p.bench.store.ReserveCall(r), nil
+		return calls, nil
 	}
-	reply, err := p.bench.store.Reserve(ctx, r)
-	if err == nil && reply.Verdict != budgetstore.Admitted {
-		err = fmt.Errorf("%w: verdict %d", errNotAdmitted, reply.Verdict)
+	for i, result := range p.bench.store.ReserveBatch(ctx, requests) {
+		if result.Err != nil {
+			return nil, result.Err
+		}
+		if result.Reply.Verdict != budgetstore.Admitted {
+			return nil, fmt.Errorf("%w: verdict %d", errNotAdmitted, result.Reply.Verdict)
+		}
+		r := requests[i]
+		ref := budgetstore.Ref{Tenant: r.Tenant, ID: r.ID, ReservedAt: result.Reply.Answer.ReservedAt, Root: r.Execution.Root}
+		calls[i] = p.bench.store.SettleCall(ref, r.Estimate)
 	}
-	ref := budgetstore.Ref{Tenant: r.Tenant, ID: r.ID, ReservedAt: reply.Answer.ReservedAt, Root: r.Execution.Root}
-	return p.bench.store.SettleCall(ref, r.Estimate), err
+	return calls, nil
 }
 
 // evalTime is the mean of Redis' time for EVALSHA since the last reset.
