@@ -155,7 +155,7 @@ type JournalEntry struct {
 	Kind          JournalKind
 	ReservationID string
 	ReservedAt    time.Time
-	Day, Month    int32 // window keys of the entry; Month is Day / 100
+	Day           int32 // window key of the entry, which its month follows from
 	Root          string
 	Scopes        []ScopeRef // that the entry counts in, branches among them
 	// Actual is the own amount and the tokens used.

@@ -220,7 +220,7 @@ func TestBaseOfBranches(t *testing.T) {
 	pending.Held.Nanos = 6 * dollar // the stream goes on while the journal is applied
 	_, err = w.store.Pend(ctx, pending)
 	w.must(err)
-	entry := JournalEntry{Offset: 9, Kind: Journal, ReservationID: "elsewhere", ReservedAt: w.clock.now(), Day: 20260630, Month: 202606, Root: "x",
+	entry := JournalEntry{Offset: 9, Kind: Journal, ReservationID: "elsewhere", ReservedAt: w.clock.now(), Day: 20260630, Root: "x",
 		Scopes: []ScopeRef{{Scope: window.Scope{Kind: window.Branch, ID: "a"}}}, Actual: admit.Estimate{Nanos: dollar}}
 	_, err = w.store.Replay(ctx, w.tenant.ID, w.maker(), []JournalEntry{entry})
 	w.must(err)

@@ -233,7 +233,7 @@ func (tr *tree) expire() {
 // journal adds what no script applied, of a reservation that Redis has forgotten or of one that is open still.
 func (tr *tree) journal() {
 	tr.offset++
-	e := JournalEntry{Offset: tr.offset, Kind: Journal, ReservationID: fmt.Sprintf("j%d", tr.offset), ReservedAt: tr.clock.now(), Day: 20260630, Month: 202606,
+	e := JournalEntry{Offset: tr.offset, Kind: Journal, ReservationID: fmt.Sprintf("j%d", tr.offset), ReservedAt: tr.clock.now(), Day: 20260630,
 		Root: "root", Actual: admit.Estimate{Nanos: tr.amount()}}
 	n, before := tr.any(), money.Nano(0)
 	if h := tr.hold(); h != nil && tr.rng.IntN(2) == 0 {

@@ -82,7 +82,7 @@ func (w *world) throughALife(n int) {
 	ending, err = w.store.Release(ctx, refs[1])
 	fail("release", err, ending.Applied)
 	applied, err := w.store.ApplyJournal(ctx, w.tenant, []JournalEntry{{Offset: 1, Kind: Journal, ReservationID: "forgotten", ReservedAt: w.clock.now(),
-		Day: 20260630, Month: 202606, Root: "root9", Actual: admit.Estimate{Nanos: dollar}}})
+		Day: 20260630, Root: "root9", Actual: admit.Estimate{Nanos: dollar}}})
 	fail("journal", err, applied == 1)
 	taken, err := w.store.ApplyExternal(ctx, w.tenant, []ExternalTotal{{Scope: DayScope, Window: 20260630, Version: 1, Nanos: dollar},
 		{Scope: ExecutionScope, Root: "root", Version: 1, Nanos: dollar}})

@@ -282,7 +282,7 @@ func TestJournalOfOneExecution(t *testing.T) {
 	}
 	first, second, third := call(), call(), call()
 	entry := func(offset int64, kind JournalKind, ref Ref, nano money.Nano) JournalEntry {
-		return JournalEntry{Offset: offset, Kind: kind, ReservationID: ref.ID, ReservedAt: ref.ReservedAt, Day: 20260630, Month: 202606, Root: "x", Actual: admit.Estimate{Nanos: nano}}
+		return JournalEntry{Offset: offset, Kind: kind, ReservationID: ref.ID, ReservedAt: ref.ReservedAt, Day: 20260630, Root: "x", Actual: admit.Estimate{Nanos: nano}}
 	}
 	unknown := Ref{ID: "unknown", ReservedAt: w.clock.now()}
 	for _, c := range []struct {

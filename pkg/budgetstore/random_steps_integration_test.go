@@ -154,7 +154,7 @@ func (w *walk) stepJournal() {
 		h = pick(w.r, w.done)
 	}
 	e := JournalEntry{Offset: w.m.offset + w.r.Int64N(5) - 1, Kind: JournalKind(w.r.IntN(3)), ReservationID: h.id,
-		ReservedAt: time.UnixMicro(h.at), Day: h.day, Month: h.day / 100, Root: h.root, Scopes: refsOf(h.scopes), Actual: w.someEstimate()}
+		ReservedAt: time.UnixMicro(h.at), Day: h.day, Root: h.root, Scopes: refsOf(h.scopes), Actual: w.someEstimate()}
 	open := w.m.holds[h.id] == h
 	forgotten := e.Kind == Journal && !open
 	if forgotten { // the store never saw this one: a settle that only the journal carries

@@ -230,7 +230,7 @@ func TestFence(t *testing.T) {
 	}
 	// Entries of the one that is dead must not hide earlier ones from the heir.
 	at := func(offset int64) []JournalEntry {
-		return []JournalEntry{{Offset: offset, Kind: Journal, ReservationID: fmt.Sprint("j", offset), ReservedAt: w.clock.now(), Day: 20260630, Month: 202606, Actual: admit.Estimate{Nanos: dollar}}}
+		return []JournalEntry{{Offset: offset, Kind: Journal, ReservationID: fmt.Sprint("j", offset), ReservedAt: w.clock.now(), Day: 20260630, Actual: admit.Estimate{Nanos: dollar}}}
 	}
 	if _, err := w.store.Replay(t.Context(), w.tenant.ID, dead, at(9)); !errors.Is(err, ErrFenced) {
 		t.Errorf("replay: %v", err)

@@ -20,21 +20,8 @@ type ScopeRef struct {
 // scopeName appends a sub-scope as the scripts name it: length byte, a letter
 // for the kind, id.
 func scopeName(b []byte, kind window.ScopeKind, id string) []byte {
-	b = append(b, byte(1+len(id)), kindLetter(kind))
+	b = append(b, byte(1+len(id)), kind.Letter())
 	return append(b, id...)
-}
-
-func kindLetter(kind window.ScopeKind) byte {
-	switch kind {
-	case window.CostCenter:
-		return 'c'
-	case window.Agent:
-		return 'a'
-	case window.Branch:
-		return 'x'
-	default:
-		return 'k'
-	}
 }
 
 func scopeOf(name string) window.Scope {
@@ -42,7 +29,7 @@ func scopeOf(name string) window.Scope {
 		return window.Scope{}
 	}
 	for _, kind := range window.ScopeKinds() {
-		if kindLetter(kind) == name[0] {
+		if kind.Letter() == name[0] {
 			return window.Scope{Kind: kind, ID: name[1:]}
 		}
 	}
@@ -67,7 +54,7 @@ func (r ScopeRef) ref() (string, error) {
 	if r.Star {
 		mark = "*"
 	}
-	return mark + string(rune(kindLetter(r.Kind))) + r.ID, nil
+	return mark + string(rune(r.Kind.Letter())) + r.ID, nil
 }
 
 func scopeRefs(list []ScopeRef) ([]byte, error) {
@@ -108,7 +95,7 @@ func (f *figures) scopeNames() (list []window.Scope, branches []string) {
 	}
 	for range n {
 		name := string(f.bytes(int(f.byte())))
-		if id, ok := strings.CutPrefix(name, string(kindLetter(window.Branch))); ok {
+		if id, ok := strings.CutPrefix(name, string(window.Branch.Letter())); ok {
 			branches = append(branches, id)
 		} else {
 			list = append(list, scopeOf(name))
@@ -124,7 +111,7 @@ func (s *Store) ScopeBudget(ctx context.Context, t Tenant, scope window.Scope, c
 	if _, err := (ScopeRef{Scope: scope}).ref(); err != nil {
 		return Budget{}, err
 	}
-	b, err := s.budget(ctx, t.Epoch, key(t, "c:"+string(rune(kindLetter(scope.Kind)))+":"+scope.ID), c, l)
+	b, err := s.budget(ctx, t.Epoch, key(t, "c:"+string(rune(scope.Kind.Letter()))+":"+scope.ID), c, l)
 	if errors.Is(err, ErrLost) || errors.Is(err, ErrEpoch) {
 		return Budget{}, nil
 	}

@@ -91,7 +91,7 @@ func TestScopesFromOutside(t *testing.T) {
 			t.Fatalf("%d taken, want %d, %v", n, want, err)
 		}
 	}
-	e := JournalEntry{Offset: 4, Kind: Journal, ReservationID: "x", ReservedAt: w.clock.now(), Day: 20260630, Month: 202606, Scopes: []ScopeRef{ref}, Actual: admit.Estimate{Nanos: 20}}
+	e := JournalEntry{Offset: 4, Kind: Journal, ReservationID: "x", ReservedAt: w.clock.now(), Day: 20260630, Scopes: []ScopeRef{ref}, Actual: admit.Estimate{Nanos: 20}}
 	for _, want := range []int{1, 0} {
 		if n, err := w.store.ApplyJournal(t.Context(), w.tenant, []JournalEntry{e}); err != nil || n != want {
 			t.Fatalf("%d applied, want %d, %v", n, want, err)

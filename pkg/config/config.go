@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -55,14 +54,6 @@ func (s *Set) Bool(name string, def bool, usage string) *bool { return s.fs.Bool
 // Duration defines a flag of a Go duration such as 1m30s.
 func (s *Set) Duration(name string, def time.Duration, usage string) *time.Duration {
 	return s.fs.Duration(name, def, usage)
-}
-
-// Decimal defines a flag of an exact decimal number such as 0.015, kept as text: the caller parses it into its own type.
-// def must be one.
-func (s *Set) Decimal(name, def, usage string) *string {
-	v := &decimal{text: def}
-	s.fs.Var(v, name, usage)
-	return &v.text
 }
 
 // Address defines a flag of a URL whose password, if it has one, is printed as stars.
@@ -214,18 +205,6 @@ func (v *Secret) load(env string, inEnv bool, envName string) error {
 	if v.value = strings.TrimSpace(string(b)); v.value == "" {
 		return fmt.Errorf("-%s-file: %s is empty", v.name, v.file)
 	}
-	return nil
-}
-
-type decimal struct{ text string }
-
-func (d *decimal) String() string { return d.text }
-
-func (d *decimal) Set(s string) error {
-	if !regexp.MustCompile(`^-?[0-9]{1,30}(\.[0-9]{1,30})?$`).MatchString(s) {
-		return errors.New("not a decimal number")
-	}
-	d.text = s
 	return nil
 }
 

@@ -15,23 +15,21 @@ import (
 )
 
 type settings struct {
-	kafka    *string
-	batch    *int
-	quick    *bool
-	lease    *time.Duration
-	estimate *string
-	key      *config.Secret
+	kafka *string
+	batch *int
+	quick *bool
+	lease *time.Duration
+	key   *config.Secret
 }
 
 func define(env map[string]string) (*config.Set, settings) {
 	s := config.New("cost-attributor", func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 	c := settings{
-		kafka:    s.Address("kafka", "kafka://127.0.0.1:9092", "Kafka's client URL"),
-		batch:    s.Int("max-batch", 500, "records per batch"),
-		quick:    s.Bool("quick", false, "do less"),
-		lease:    s.Duration("lease", 2*time.Minute, "longest lease"),
-		estimate: s.Decimal("min-estimate", "0.0001", "smallest estimate in USD"),
-		key:      s.Secret("receipt-key", "HMAC key of receipts"),
+		kafka: s.Address("kafka", "kafka://127.0.0.1:9092", "Kafka's client URL"),
+		batch: s.Int("max-batch", 500, "records per batch"),
+		quick: s.Bool("quick", false, "do less"),
+		lease: s.Duration("lease", 2*time.Minute, "longest lease"),
+		key:   s.Secret("receipt-key", "HMAC key of receipts"),
 	}
 	s.Require("kafka")
 	s.Check(func() error {
@@ -62,16 +60,16 @@ func secretFile(t *testing.T, content string) string {
 
 func TestFlagBeatsEnvironmentBeatsDefault(t *testing.T) {
 	env := map[string]string{"COST_ATTRIBUTOR_MAX_BATCH": "7", "COST_ATTRIBUTOR_LEASE": "5s", "COST_ATTRIBUTOR_QUICK": "true",
-		"COST_ATTRIBUTOR_MIN_ESTIMATE": "1.50", "COST_ATTRIBUTOR_RECEIPT_KEY": "hush"}
+		"COST_ATTRIBUTOR_RECEIPT_KEY": "hush"}
 	c, code, run, _, errOut := load(t, env, "-max-batch", "9", "-kafka=kafka://k:1")
 	if code != 0 || !run || errOut != "" {
 		t.Fatalf("%d %v %s", code, run, errOut)
 	}
-	if *c.batch != 9 || *c.lease != 5*time.Second || !*c.quick || *c.estimate != "1.50" || *c.kafka != "kafka://k:1" || c.key.Value() != "hush" {
+	if *c.batch != 9 || *c.lease != 5*time.Second || !*c.quick || *c.kafka != "kafka://k:1" || c.key.Value() != "hush" {
 		t.Errorf("%+v", c)
 	}
 	c, _, _, _, _ = load(t, nil)
-	if *c.batch != 500 || *c.estimate != "0.0001" || c.key.Value() != "" {
+	if *c.batch != 500 || c.key.Value() != "" {
 		t.Errorf("defaults %+v", c)
 	}
 }
@@ -104,18 +102,18 @@ func TestCheckConfigPrintsWithoutSecrets(t *testing.T) {
 }
 
 func TestAllErrorsAreToldAtOnce(t *testing.T) {
-	env := map[string]string{"COST_ATTRIBUTOR_LEASE": "hush", "COST_ATTRIBUTOR_MIN_ESTIMATE": "1e3", "COST_ATTRIBUTOR_RECEIPT_KEY": "hush"}
+	env := map[string]string{"COST_ATTRIBUTOR_LEASE": "hush", "COST_ATTRIBUTOR_RECEIPT_KEY": "hush"}
 	_, code, run, _, errOut := load(t, env, "-check-config", "-max-batch=0", "-kafka=", "-receipt-key-file=/none", "extra")
 	if code != 2 || run || strings.Contains(errOut, "hush") {
 		t.Errorf("%d %v", code, run)
 	}
-	for _, want := range []string{`unexpected argument "extra"`, "COST_ATTRIBUTOR_LEASE: not a value", "COST_ATTRIBUTOR_MIN_ESTIMATE: not a value",
+	for _, want := range []string{`unexpected argument "extra"`, "COST_ATTRIBUTOR_LEASE: not a value",
 		"-max-batch must be at least 1", "-kafka (or COST_ATTRIBUTOR_KAFKA) is required", "both -receipt-key-file and COST_ATTRIBUTOR_RECEIPT_KEY"} {
 		if !strings.Contains(errOut, want) {
 			t.Errorf("missing %q in\n%s", want, errOut)
 		}
 	}
-	for _, args := range [][]string{{"-none"}, {"-max-batch=x"}, {"-min-estimate=.5"}, {"-receipt-key-file=/none"}, {"-receipt-key-file=" + secretFile(t, " ")}} {
+	for _, args := range [][]string{{"-none"}, {"-max-batch=x"}, {"-receipt-key-file=/none"}, {"-receipt-key-file=" + secretFile(t, " ")}} {
 		if _, code, run, _, _ := load(t, nil, args...); code != 2 || run {
 			t.Errorf("%v: %d %v", args, code, run)
 		}

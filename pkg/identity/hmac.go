@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
-	"os"
 	"sync"
 )
 
@@ -48,19 +47,6 @@ func NewSecret(key []byte) (Secret, error) {
 	}
 	key = bytes.Clone(key)
 	return Secret{key: key, macs: &sync.Pool{New: func() any { return &mac{hash: hmac.New(sha256.New, key)} }}}, nil
-}
-
-// LoadSecret reads a secret file; white space around it is not part of the key.
-func LoadSecret(path string) (Secret, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return Secret{}, fmt.Errorf("identity: HMAC secret: %w", err)
-	}
-	s, err := NewSecret(bytes.TrimSpace(raw))
-	if err != nil {
-		return Secret{}, fmt.Errorf("%w (file %s)", err, path)
-	}
-	return s, nil
 }
 
 // String keeps the key out of logs.

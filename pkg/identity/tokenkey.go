@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/weir-project/weir/pkg/gen/weirv1"
@@ -38,19 +37,6 @@ func fromPrivate(private ed25519.PrivateKey) TokenKey {
 	return TokenKey{ID: keyID(private.Public().(ed25519.PublicKey)), private: private}
 }
 
-// LoadTokenKey reads a PKCS8 PEM file with an Ed25519 key.
-func LoadTokenKey(path string) (TokenKey, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return TokenKey{}, fmt.Errorf("identity: token key: %w", err)
-	}
-	k, err := ParseTokenKey(raw)
-	if err != nil {
-		return TokenKey{}, fmt.Errorf("%w (file %s)", err, path)
-	}
-	return k, nil
-}
-
 // ParseTokenKey reads the PEM text of an Ed25519 key in PKCS8.
 func ParseTokenKey(text []byte) (TokenKey, error) {
 	block, _ := pem.Decode(text)
@@ -68,7 +54,7 @@ func ParseTokenKey(text []byte) (TokenKey, error) {
 	return fromPrivate(private), nil
 }
 
-// PEM is the key as LoadTokenKey reads it.
+// PEM is the key as ParseTokenKey reads it.
 func (k TokenKey) PEM() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(k.private)
 	if err != nil {

@@ -3,6 +3,8 @@ package admission
 import (
 	"context"
 	"time"
+
+	"github.com/weir-project/weir/pkg/obs"
 )
 
 // A call of the API is a method of Service that knows no protocol: (ctx, caller, request) → (answer, error), where the
@@ -38,7 +40,7 @@ func (s *Service) failed(err error) *Problem {
 // trouble logs the first of a kind of trouble and then one line every ten seconds.
 func (s *Service) trouble(p *Problem, err error) {
 	if s.quiet.pass(string(p.Code), s.deps.Now()) {
-		s.deps.Log.Warn("refusing", "err_id", p.Code, "error", err)
+		s.deps.Log.Warn("refusing", obs.ErrID, p.Code, "error", err)
 	}
 }
 

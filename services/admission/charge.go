@@ -363,5 +363,5 @@ func (s subject) attribute(ev *usageevent.Event) {
 		usd = &estimate
 	}
 	d.Reservation = &usageevent.Reservation{ReservedAt: s.reservedAt.UTC(), HeldNanos: s.held.Nanos, Epoch: s.epoch, EstimateUSD: usd,
-		Estimate: s.call.Meters, PriceVersion: s.call.PriceVersion, Depth: int32(s.call.Depth), Scopes: s.call.counted(), Branches: s.call.branchIDs()}
+		Estimate: s.call.Meters, PriceVersion: s.call.PriceVersion, Depth: int32(s.call.Depth), Scopes: s.call.countedIn(), Branches: s.call.branchIDs()}
 }

@@ -38,7 +38,7 @@ type call struct {
 	Agent        string                   `json:"agent,omitempty"`
 	CostCenter   string                   `json:"cost_center,omitempty"`
 	Depth        int                      `json:"depth,omitempty"`
-	// APIKey is the key that reserved, Scopes the kinds of sub-scopes that the call counts in (counted).
+	// APIKey is the key that reserved, Scopes the kinds of sub-scopes that the call counts in (countedIn).
 	APIKey string `json:"api_key,omitempty"`
 	Scopes string `json:"scopes,omitempty"`
 	// Branches are those that the call counts in, with their limits (branchText).

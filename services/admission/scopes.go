@@ -40,7 +40,7 @@ func (c call) values() tenant.Values {
 func (c *call) countIn(who caller) []budgetstore.ScopeLimit {
 	c.APIKey, c.Scopes = who.keyID(), ""
 	for _, s := range who.contract.ScopesOf(c.values()) {
-		c.Scopes += kindLetter(s.Kind)
+		c.Scopes += string(s.Kind.Letter())
 	}
 	return c.ceilings(who.contract)
 }
@@ -50,7 +50,7 @@ func (c *call) countIn(who caller) []budgetstore.ScopeLimit {
 func (c call) ceilings(k tenant.Contract) []budgetstore.ScopeLimit {
 	var out []budgetstore.ScopeLimit
 	for _, s := range k.ScopesOf(c.values()) {
-		switch letter := kindLetter(s.Kind); {
+		switch letter := string(s.Kind.Letter()); {
 		case strings.Contains(c.Scopes, letter):
 			out = append(out, scopeLimit(k, s))
 		case strings.Contains(c.Scopes, strings.ToUpper(letter)):
@@ -78,15 +78,15 @@ func hardOrNone(ceiling money.Nano) admit.Ceiling {
 	return admit.Hard(ceiling)
 }
 
-// counted are the sub-scopes that the call was admitted in: their names by kind; nil for none.
-func (c call) counted() map[string]string {
+// countedIn are the sub-scopes that the call was admitted in: their names by kind; nil for none.
+func (c call) countedIn() map[string]string {
 	if c.Scopes == "" {
 		return nil
 	}
 	var out map[string]string
 	names := c.values()
 	for kind, name := range map[window.ScopeKind]string{window.Agent: names.Agent, window.APIKey: names.APIKey, window.CostCenter: names.CostCenter} {
-		letter := kindLetter(kind)
+		letter := string(kind.Letter())
 		if strings.Contains(c.Scopes, strings.ToUpper(letter)) {
 			name = window.OtherScope
 		} else if !strings.Contains(c.Scopes, letter) {
@@ -103,7 +103,7 @@ func (c call) counted() map[string]string {
 // scopesHeld are the same, as the budget store names them.
 func (c call) scopesHeld() []window.Scope {
 	var out []window.Scope
-	for kind, name := range c.counted() {
+	for kind, name := range c.countedIn() {
 		out = append(out, window.Scope{Kind: window.ScopeKind(kind), ID: name})
 	}
 	slices.SortFunc(out, window.Scope.Compare)
@@ -115,7 +115,7 @@ func (c call) scopesHeld() []window.Scope {
 func (c call) heldIn(scopes []window.Scope) (out call, changed bool) {
 	var letters string
 	for _, s := range scopes {
-		letter := kindLetter(s.Kind)
+		letter := string(s.Kind.Letter())
 		if s.ID == window.OtherScope {
 			letter = strings.ToUpper(letter)
 		}
@@ -158,16 +158,4 @@ func (s *Service) scopeRefs(tenantID string, keys []*weirv1.ScopeKey) []budgetst
 		}
 	}
 	return out
-}
-
-// kindLetter is how a hold keeps a kind; its place in Redis' keys is the same.
-func kindLetter(k window.ScopeKind) string {
-	switch k {
-	case window.CostCenter:
-		return "c"
-	case window.Agent:
-		return "a"
-	default:
-		return "k"
-	}
 }

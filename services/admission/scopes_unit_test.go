@@ -56,7 +56,7 @@ func TestCountIn(t *testing.T) {
 	jwt := scopedCaller(false)
 	jwt.principal.Method = identity.MethodJWT
 	c := call{CostCenter: "ops"}
-	if limits := c.countIn(jwt); limits != nil || c.APIKey != "" || c.counted() != nil {
+	if limits := c.countIn(jwt); limits != nil || c.APIKey != "" || c.countedIn() != nil {
 		t.Errorf("%+v %+v", c, limits)
 	}
 }
@@ -77,8 +77,8 @@ func TestHeldInTheSharedScope(t *testing.T) {
 	shared := same
 	shared[0].ID = window.OtherScope
 	held, changed := c.heldIn(shared)
-	if !changed || fmt.Sprint(held.counted()) != "map[agent:~ api_key:k1 cost_center:unassigned]" || fmt.Sprint(held.scopesHeld()) != fmt.Sprint(shared) {
-		t.Errorf("%v %v", held.counted(), held.scopesHeld())
+	if !changed || fmt.Sprint(held.countedIn()) != "map[agent:~ api_key:k1 cost_center:unassigned]" || fmt.Sprint(held.scopesHeld()) != fmt.Sprint(shared) {
+		t.Errorf("%v %v", held.countedIn(), held.scopesHeld())
 	}
 	if limits := held.ceilings(who.contract); limits[0].ID != window.OtherScope || limits[0].Day != admit.Hard(100) || len(limits) != 3 {
 		t.Errorf("%+v", limits)

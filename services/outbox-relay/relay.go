@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/obs"
 	"github.com/weir-project/weir/pkg/outbox"
 )
 
@@ -116,7 +117,7 @@ func (r *relay) step(ctx context.Context, s *outbox.Session) (int, error) {
 	}
 	for _, p := range parked {
 		r.metrics.parked.WithLabelValues(p.Reason).Inc()
-		r.log.Error("event parked: Kafka can never take it", "seq", p.Seq, "err_id", p.Reason)
+		r.log.Error("event parked: Kafka can never take it", "seq", p.Seq, obs.ErrID, p.Reason)
 	}
 	return len(batch.Rows), nil
 }

@@ -104,7 +104,11 @@ func newEpochWorld(t *testing.T) *epochWorld {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.store.Close)
-	if w.secret, err = identity.LoadSecret(filepath.Join(p.dir, "secrets", "hmac.key")); err != nil {
+	key, err := os.ReadFile(filepath.Join(p.dir, "secrets", "hmac.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.secret, err = identity.NewSecret(bytes.TrimSpace(key)); err != nil {
 		t.Fatal(err)
 	}
 	epoch, _, err := w.store.Epoch(t.Context())

@@ -11,8 +11,6 @@
 package ladder
 
 import (
-	"errors"
-	"fmt"
 	"math/bits"
 
 	"github.com/weir-project/weir/pkg/domain/money"
@@ -34,33 +32,8 @@ const (
 // begin, rising; equal ones skip a rung.
 type Thresholds [3]int32
 
-// maxPercent bounds a threshold; beyond it a rung is out of reach anyway.
-const maxPercent = 1000
-
-// ErrThresholds says that a plan's thresholds are unusable.
-var ErrThresholds = errors.New("ladder thresholds must be three rising percentages from 1 to 1000")
-
 // Default are the thresholds of a plan that states none: 50, 80 and 100 %.
 func Default() Thresholds { return Thresholds{50, 80, 100} }
-
-// Parse reads a plan's thresholds in percent; none at all means Default. The
-// error wraps ErrThresholds.
-func Parse(percent []int32) (Thresholds, error) {
-	if len(percent) == 0 {
-		return Default(), nil
-	}
-	var t Thresholds
-	if len(percent) != len(t) {
-		return t, fmt.Errorf("%w: got %d of them", ErrThresholds, len(percent))
-	}
-	for i, p := range percent {
-		if p < 1 || p > maxPercent || i > 0 && p < percent[i-1] {
-			return Thresholds{}, fmt.Errorf("%w: got %v", ErrThresholds, percent)
-		}
-		t[i] = p
-	}
-	return t, nil
-}
 
 // Steps returns for each threshold the smallest used amount that reaches it.
 // A threshold beyond money.MaxNano is clamped there.

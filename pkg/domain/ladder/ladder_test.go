@@ -1,7 +1,6 @@
 package ladder
 
 import (
-	"errors"
 	"math/big"
 	"testing"
 
@@ -68,20 +67,6 @@ func TestStepsAreExact(t *testing.T) {
 			t.Fatalf("%d of %d at %d %%: %v, want %v", used, ceiling, p, got, reached)
 		}
 	})
-}
-
-func TestParse(t *testing.T) {
-	if got, err := Parse(nil); err != nil || got != Default() {
-		t.Errorf("no thresholds: %v %v", got, err)
-	}
-	if got, err := Parse([]int32{10, 20, 99}); err != nil || got != (Thresholds{10, 20, 99}) {
-		t.Errorf("three: %v %v", got, err)
-	}
-	for _, bad := range [][]int32{{50}, {50, 80}, {80, 50, 100}, {0, 50, 100}, {50, 80, 1001}, {1, 2, 3, 4}} {
-		if _, err := Parse(bad); !errors.Is(err, ErrThresholds) {
-			t.Errorf("%v: %v", bad, err)
-		}
-	}
 }
 
 func TestModes(t *testing.T) {

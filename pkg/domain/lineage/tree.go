@@ -184,7 +184,8 @@ func (t Tree) Node(id string) (Node, bool) {
 	return *n, true
 }
 
-// Path returns the ids from a root down to id, and what they cost together (without their other children).
+// Path returns the ids from a root down to id, and what they cost together (without their other children). For users of this
+// package as a library, beside the cost of a node and of a subtree (design.md, section 6.2); `weir tree` shows the whole tree.
 func (t Tree) Path(id string) ([]string, Sum) {
 	var ids []string
 	var sum Sum

@@ -85,15 +85,6 @@ func (c *Costing) add(m usage.Meter, quantity money.Decimal, p picked) {
 	}
 }
 
-// ByMeter sums the lines of each meter.
-func (c Costing) ByMeter() map[usage.Meter]money.USD {
-	sums := make(map[usage.Meter]money.USD, len(c.Lines))
-	for _, l := range c.Lines {
-		sums[l.Meter] = sums[l.Meter].Add(l.CostUSD)
-	}
-	return sums
-}
-
 func serviceTier(u usage.Usage, o Options) string {
 	if u.Batch || o.Batch {
 		return TierBatch

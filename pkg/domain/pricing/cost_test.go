@@ -90,7 +90,11 @@ func TestSamplesToTheDigit(t *testing.T) {
 			if len(c.Lines) != len(s.Lines) {
 				t.Errorf("lines %v, want %v", c.Lines, s.Lines)
 			}
-			for m, cost := range c.ByMeter() {
+			sums := map[usage.Meter]money.USD{}
+			for _, l := range c.Lines {
+				sums[l.Meter] = sums[l.Meter].Add(l.CostUSD)
+			}
+			for m, cost := range sums {
 				if cost.String() != s.Lines[string(m)] {
 					t.Errorf("%s costs %s, want %s", m, cost, s.Lines[string(m)])
 				}

@@ -25,6 +25,20 @@ func ScopeKinds() [3]ScopeKind { return [...]ScopeKind{CostCenter, Agent, APIKey
 // Known reports whether k is one of ScopeKinds.
 func (k ScopeKind) Known() bool { return slices.Contains([]ScopeKind{CostCenter, Agent, APIKey}, k) }
 
+// Letter names a kind where bytes count: in a hold, in a receipt, in a key of Redis.
+func (k ScopeKind) Letter() byte {
+	switch k {
+	case CostCenter:
+		return 'c'
+	case Agent:
+		return 'a'
+	case Branch:
+		return 'x'
+	default:
+		return 'k'
+	}
+}
+
 // Scope names one sub-scope of a tenant, which counts dollars in a minute, a day and a month of its own; a Branch from its
 // start to its end.
 type Scope struct {

@@ -9,7 +9,6 @@
 package part
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -83,7 +82,8 @@ func FreePort() (int, error) {
 	return port, nil
 }
 
-// Part is one running part. Its JSON form is all that another process needs to find it again (Attach).
+// Part is one running part. Its JSON form is all that another process needs to find it again: Alive says whether
+// that is still the same process.
 type Part struct {
 	Kind string `json:"kind"`
 	// Address is a full client URL, secrets included.
@@ -94,21 +94,6 @@ type Part struct {
 	// Signal asks it to end; SIGTERM for most, SIGINT for Postgres, which would wait for its clients otherwise.
 	Signal  syscall.Signal `json:"signal"`
 	LogFile string         `json:"log_file"`
-	// ended is closed when a child of this very process was reaped; nil after Attach.
+	// ended is closed when a child of this very process was reaped; nil in one that was read back.
 	ended chan struct{}
-}
-
-// ErrGone says that the remembered process no longer runs.
-var ErrGone = errors.New("the part no longer runs")
-
-// Attach finds a part again from its JSON form. It returns the part with ErrGone if its process ended.
-func Attach(state []byte) (*Part, error) {
-	var p Part
-	if err := json.Unmarshal(state, &p); err != nil {
-		return nil, fmt.Errorf("state of a part: %w", err)
-	}
-	if !p.Alive() {
-		return &p, fmt.Errorf("%s, pid %d: %w", p.Kind, p.PID, ErrGone)
-	}
-	return &p, nil
 }
