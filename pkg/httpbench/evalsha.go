@@ -64,6 +64,6 @@ func sampleCall(ctx context.Context, redisURL string, now time.Time) (budgetstor
 		Execution: admit.Execution{Root: "root-10", ExecutionLimits: admit.ExecutionLimits{MaxCost: 1 << 50, MaxDepth: 9, MaxCalls: 1 << 40}},
 		Limits: admit.Limits{Requests: 1 << 30, InputTokens: 1 << 45, OutputTokens: 1 << 45, Concurrency: 1 << 30, OpenExecutions: 1000,
 			Minute: high, Day: high, Month: high, Ladder: ladder.Default()},
-		Calendar: admit.CalendarAt(now, time.UTC), Lease: time.Minute, Context: make([]byte, 250),
+		Calendar: admit.CalendarAt(now, time.UTC), Lease: time.Minute, Context: make([]byte, 160),
 	}), nil
 }
