@@ -2,11 +2,12 @@ package outbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/weir-project/weir/pkg/jsonwrite"
 )
 
 // The bounds of an event. Together they stay below the record bound of usage.events.v1 (1 MiB), so that what Append
@@ -52,31 +53,27 @@ func Append(ctx context.Context, tx pgx.Tx, e Event) error {
 	if err := e.Check(); err != nil {
 		return err
 	}
-	payload, headers, err := e.content()
-	if err != nil {
-		return err
+	payload := e.Payload
+	if payload == nil {
+		payload = []byte{} // not NULL
 	}
-	_, err = tx.Exec(ctx, insertEvent, e.ID, e.AggregateType, e.AggregateID, e.Type, payload, headers, e.Topic, e.Partition)
+	_, err := tx.Exec(ctx, insertEvent, e.ID, e.AggregateType, e.AggregateID, e.Type, payload, string(e.appendHeaders(nil)), e.Topic, e.Partition)
 	if err != nil {
 		return fmt.Errorf("outbox: append %s: %w", e.ID, err)
 	}
 	return nil
 }
 
-// content is the payload and the headers as the table takes them: never NULL.
-func (e Event) content() (payload []byte, headers string, err error) {
-	payload, headers = e.Payload, "{}"
-	if payload == nil {
-		payload = []byte{}
+// appendHeaders appends the headers as the table takes them, a JSON object.
+func (e Event) appendHeaders(b []byte) []byte {
+	b = append(b, '{')
+	separator := ""
+	for name, value := range e.Headers {
+		b = jsonwrite.AppendString(append(b, separator...), name)
+		b = jsonwrite.AppendString(append(b, ':'), value)
+		separator = ","
 	}
-	if e.Headers != nil {
-		text, err := json.Marshal(e.Headers)
-		if err != nil {
-			return nil, "", fmt.Errorf("outbox: headers of %s: %w", e.ID, err)
-		}
-		headers = string(text)
-	}
-	return payload, headers, nil
+	return append(b, '}')
 }
 
 // Check says why Append would refuse e, without asking the database; nil if it would not.

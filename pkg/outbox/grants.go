@@ -6,12 +6,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// WriterGrants are the least rights of a role that appends: it may name the event, but neither its transaction, number
-// nor slot, and it reads nothing of others.
+// WriterGrants are the least rights of a role that appends: it may name the event and the slot (InsertFrom does; which one it
+// is has no meaning), but neither its transaction nor its number, and it reads nothing of others.
 func WriterGrants(role string) []string {
 	r := pgx.Identifier{role}.Sanitize()
 	return []string{
-		"GRANT INSERT (id, aggregatetype, aggregateid, type, payload, headers, topic, partition) ON outbox TO " + r,
+		"GRANT INSERT (id, aggregatetype, aggregateid, type, payload, headers, topic, partition, slot) ON outbox TO " + r,
 		"GRANT SELECT ON outbox_slot TO " + r,
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/weir-project/weir/pkg/outbox"
 )
@@ -30,12 +30,11 @@ const (
 // before the end of a transaction that has run shareEpochLock, but only statements after that one see it.
 const readyEpoch = `(SELECT epoch FROM redis_epoch WHERE state = 'ready')`
 
-// A change of each kind, as the middle of a statement over g, the rows of a batch.
+// A change of each kind, as the middle of a statement over g, the rows of a batch in their order.
 const (
 	// A direct amount is applied by a script that knows the epoch of its hold, so that must be the one of now.
-	insertEnd = `INSERT INTO reservations (` + ownColumns + `) SELECT ` + ownColumns + ` FROM g
-		WHERE own_mode <> 'direct' OR epoch = ` + readyEpoch + ` ORDER BY n ON CONFLICT DO NOTHING
-		RETURNING tenant_id, reservation_id`
+	applies        = `(own_mode <> 'direct' OR epoch = ` + readyEpoch + `)`
+	insertEnd      = `INSERT INTO reservations (` + ownColumns + `) SELECT ` + ownColumns + ` FROM g WHERE ` + applies
 	updateExternal = `UPDATE reservations r SET outcome = 'settled', estimated = g.estimated, fingerprint = g.fingerprint, own_mode = g.own_mode,
 		own_nanos = g.own_nanos, held_nanos = g.held_nanos, epoch = g.epoch, event_id = g.event_id, answer = g.answer FROM g
 		WHERE r.tenant_id = g.tenant_id AND r.reservation_id = g.reservation_id AND r.reserved_at = g.reserved_at AND r.outcome = 'external'
@@ -48,20 +47,40 @@ const (
 )
 
 // statements are the changes with what is around them. Each row is locked by its INSERT or UPDATE, and its event is
-// inserted from what that returns: so the events of one reservation are numbered in the order of its commits.
-func statements() [kinds]string {
-	var all [kinds]string
-	for k, middle := range map[kind]string{kindEnd: insertEnd, kindExternal: updateExternal, kindLate: updateLate} {
-		all[k] = `WITH g AS (SELECT * FROM unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[], $5::boolean[], $6::bytea[], $7::text[],
-			$8::bigint[], $9::bigint[], $10::bigint[], $11::text[], $12::bytea[], $13::bytea[], ` + outbox.EventArrays(14) + `)
-			WITH ORDINALITY AS g(` + ownColumns + `, ` + outbox.EventColumns + `, n)),
-		changed AS (` + middle + `),
-		told AS (` + outbox.InsertFrom("g JOIN changed USING (tenant_id, reservation_id)") + `)
-		SELECT n::integer, c.tenant_id IS NOT NULL, g.own_mode = 'direct' AND g.epoch IS DISTINCT FROM ` + readyEpoch + `
-		FROM g LEFT JOIN changed c USING (tenant_id, reservation_id)`
-	}
-	return all
+// inserted from what that returns: so the events of one reservation are numbered in the order of its commits. What comes
+// back are the changes that were not made.
+type statements struct {
+	of [kinds]string
+	// firstEnds is of[kindEnd] where none of the reservations has ended yet, and an error else. It does not look for each row
+	// before it inserts it, as ON CONFLICT does, and need not find out which rows it inserted.
+	firstEnds string
 }
+
+func newStatements() statements {
+	given := `WITH g AS (SELECT * FROM unnest($1::` + endType + `[], $2::` + outbox.EventType + `[])
+			WITH ORDINALITY AS g(` + ownColumns + `, ` + outbox.EventColumns + `, n)),
+		changed AS (`
+	around := func(middle string) string {
+		return given + middle + `),
+		told AS (` + outbox.InsertFrom("g JOIN changed USING (tenant_id, reservation_id)") + `)
+		SELECT n::integer, g.own_mode = 'direct' AND g.epoch IS DISTINCT FROM ` + readyEpoch + ` FROM g
+		WHERE NOT EXISTS (SELECT FROM changed c WHERE c.tenant_id = g.tenant_id AND c.reservation_id = g.reservation_id)`
+	}
+	return statements{
+		of: [kinds]string{
+			kindEnd:      around(insertEnd + " ON CONFLICT DO NOTHING RETURNING tenant_id, reservation_id"),
+			kindExternal: around(updateExternal), kindLate: around(updateLate),
+		},
+		// The events are inserted after the rows because changed has been counted then.
+		firstEnds: given + insertEnd + ` RETURNING 1),
+		told AS (` + outbox.InsertFrom("(SELECT * FROM g WHERE (SELECT count(*) FROM changed) > 0 AND "+applies+") AS inserted") + `)
+		SELECT n::integer, true FROM g WHERE ` + applies + ` IS NOT TRUE`,
+	}
+}
+
+// carefulFor is how many transactions expect ends of reservations that have ended, after one that met such an end: of
+// those that meet one no more than one in so many is in vain, whoever races for ends.
+const carefulFor = 64
 
 // transact writes a batch, of which no two are of one reservation, in one transaction and one round trip. It sorts the
 // batch first, and its results are in that order: transactions that meet wait for each other in one direction only.
@@ -69,19 +88,44 @@ func (s *Store) transact(ctx context.Context, batch []*change) ([]result, error)
 	slices.SortFunc(batch, func(a, b *change) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.row.Tenant, b.row.Tenant), cmp.Compare(a.row.ReservationID, b.row.ReservationID))
 	})
+	careful := s.careful.Load() > 0
+	if careful {
+		s.careful.Add(-1)
+	}
+	results, err := s.send(ctx, batch, careful)
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == uniqueViolation && !careful {
+		s.careful.Store(carefulFor)
+		return s.send(ctx, batch, true)
+	}
+	return results, err
+}
+
+const uniqueViolation = "23505"
+
+// send writes a batch; if not careful, it fails where a reservation has ended.
+func (s *Store) send(ctx context.Context, batch []*change, careful bool) ([]result, error) {
 	results := make([]result, len(batch))
 	var transaction pgx.Batch // its statements are one transaction, which commits at its end
 	transaction.Queue(shareEpochLock, EpochLock)
 	for from, to := 0, 0; from < len(batch); from = to {
 		k := batch[from].kind
-		var l lists
+		var ends outbox.Rows
+		var events outbox.List
+		rows, stored, told := sizes(batch[from:], k)
+		ends.Grow(rows, endColumns, stored)
+		events.Grow(rows, told)
 		for ; to < len(batch) && batch[to].kind == k; to++ {
-			if err := l.add(batch[to]); err != nil {
+			batch[to].row.appendTo(&ends)
+			if err := events.Add(batch[to].event); err != nil {
 				return nil, err
 			}
 		}
+		sql := s.statements.of[k]
+		if k == kindEnd && !careful {
+			sql = s.statements.firstEnds
+		}
 		part := results[from:to]
-		transaction.Queue(s.statements[k], l.args()...).Query(func(rows pgx.Rows) error { return k.read(rows, part) })
+		transaction.Queue(sql, &ends, events.Rows()).Query(func(rows pgx.Rows) error { return k.read(rows, part) })
 	}
 	// Close returns after the commit, and its error may be that of the commit: only what it passes is there.
 	if err := s.pool.SendBatch(ctx, &transaction).Close(); err != nil {
@@ -90,13 +134,28 @@ func (s *Store) transact(ctx context.Context, batch []*change) ([]result, error)
 	return results, nil
 }
 
-// read takes the verdicts of a statement on its changes, which name them by their places.
+// sizes are how many changes of a kind a batch begins with, and about how many bytes of their rows and events it brings.
+func sizes(batch []*change, k kind) (rows, stored, told int) {
+	for ; rows < len(batch) && batch[rows].kind == k; rows++ {
+		c := batch[rows]
+		stored += 400 + len(c.row.Call) + len(c.row.Answer) // 400: the other columns, in bytes
+		if c.event != nil {
+			told += len(c.event.Payload)
+		}
+	}
+	return rows, stored, told
+}
+
+// read takes what a statement says of its changes: it names those that it did not make by their places.
 func (k kind) read(rows pgx.Rows, results []result) error {
+	for i := range results {
+		results[i].done = true
+	}
 	var n int
-	var done, stale bool
-	_, err := pgx.ForEachRow(rows, []any{&n, &done, &stale}, func() error {
-		results[n-1].done = done
-		if k == kindEnd && stale && !done {
+	var stale bool
+	_, err := pgx.ForEachRow(rows, []any{&n, &stale}, func() error {
+		results[n-1].done = false
+		if k == kindEnd && stale {
 			results[n-1].err = ErrEpochRaised
 		}
 		return nil
@@ -104,29 +163,29 @@ func (k kind) read(rows pgx.Rows, results []result) error {
 	return err
 }
 
-// lists are the changes of one statement, a list per column in the order of ownColumns.
-type lists struct {
-	tenant, id, outcome, mode, event []string
-	reservedAt                       []time.Time
-	estimated                        []bool
-	fingerprint, call, answer        [][]byte
-	own, held, epoch                 []int64
-	events                           outbox.Lists
-}
+// endType is the composite type of ownColumns (migrations/postgres/0005_rows).
+const endType = "reservation_end"
 
-func (l *lists) add(c *change) error {
-	r := c.row
-	l.tenant, l.id, l.reservedAt = append(l.tenant, r.Tenant), append(l.id, r.ReservationID), append(l.reservedAt, r.ReservedAt)
-	l.outcome, l.estimated, l.mode = append(l.outcome, string(r.Outcome)), append(l.estimated, r.Estimated), append(l.mode, string(r.OwnMode))
-	l.own, l.held, l.epoch = append(l.own, int64(r.OwnNanos)), append(l.held, int64(r.HeldNanos)), append(l.epoch, r.Epoch)
-	l.event, l.call = append(l.event, r.EventID), append(l.call, nonNil(r.Call))
-	l.fingerprint, l.answer = append(l.fingerprint, nonNil(r.Fingerprint)), append(l.answer, nonNil(r.Answer))
-	return l.events.Add(c.event)
-}
+// endColumns is their number.
+const endColumns = 13
 
-func (l *lists) args() []any {
-	return append([]any{l.tenant, l.id, l.reservedAt, l.outcome, l.estimated, l.fingerprint, l.mode, l.own, l.held, l.epoch, l.event, l.call, l.answer},
-		l.events.Args()...)
+// appendTo adds the row in the order of ownColumns.
+func (r *Row) appendTo(rows *outbox.Rows) {
+	rows.Begin(endColumns)
+	rows.Text(r.Tenant)
+	rows.Text(r.ReservationID)
+	rows.Timestamptz(r.ReservedAt)
+	rows.Text(string(r.Outcome))
+	rows.Boolean(r.Estimated)
+	rows.Bytea(r.Fingerprint)
+	rows.Text(string(r.OwnMode))
+	rows.Bigint(int64(r.OwnNanos))
+	rows.Bigint(int64(r.HeldNanos))
+	rows.Bigint(r.Epoch)
+	rows.Text(r.EventID)
+	rows.Bytea(r.Call)
+	rows.Bytea(r.Answer)
+	rows.End()
 }
 
 // decide writes a change and returns row and true, or the row that holds and false.

@@ -227,6 +227,40 @@ func TestEndsOfAnotherEpoch(t *testing.T) {
 	}
 }
 
+// Goal: an end of what has ended, or of another epoch, fails none of those that share its transaction, and events are those
+// of the ends that were made; both where such an end is met unawares and where it is expected.
+func TestEndsThatMeetEnds(t *testing.T) {
+	f := open(t)
+	for i := range 8 {
+		_, done, err := f.End(t.Context(), row(fmt.Sprint(i*4), pgstore.Settled), event(fmt.Sprint("first", i)))
+		if !done || err != nil {
+			t.Fatal(done, err)
+		}
+	}
+	for round := range 3 {
+		var group sync.WaitGroup
+		for i := range 32 {
+			group.Go(func() {
+				r := row(fmt.Sprint(i), pgstore.Settled)
+				if i%4 != 0 {
+					r.ReservationID = fmt.Sprint(i, "-", round)
+				}
+				if i%4 == 1 {
+					r.Epoch = 6
+				}
+				_, done, err := f.End(t.Context(), r, event(fmt.Sprint("e", i, "-", round)))
+				if done != (i%4 > 1) || errors.Is(err, pgstore.ErrEpochRaised) != (i%4 == 1) || err != nil && i%4 != 1 {
+					t.Errorf("%d: %v, %v", i, done, err)
+				}
+			})
+		}
+		group.Wait()
+	}
+	if n := len(f.events()); n != 8+3*16 {
+		t.Errorf("%d events", n)
+	}
+}
+
 func (f fixture) finish(epoch int64) error {
 	if _, err := f.AddBarrier(f.t.Context(), epoch, nil); err != nil {
 		return err

@@ -132,11 +132,4 @@ func scan(r pgx.Row) (Row, error) {
 	return row, nil
 }
 
-func nonNil(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
-}
-
 func hasPoolSize(url string) bool { return strings.Contains(url, "pool_max_conns") }

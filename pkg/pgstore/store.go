@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/weir-project/weir/pkg/outbox"
 )
 
 // defaultMaxConns bounds the pool where the URL does not (pool_max_conns): Postgres groups commits best with a few
@@ -15,14 +18,16 @@ import (
 const defaultMaxConns = 24
 
 // atConnect: each statement sees what has committed before it, whatever the server's default, as EpochLock needs it; and
-// the transaction of a process that stands still ends, for it holds EpochLock and so a recovery up.
-const atConnect = "SET default_transaction_isolation = 'read committed'; SET idle_in_transaction_session_timeout = '10s'"
+// the transaction of a process that stands still ends, for it holds EpochLock and so a recovery up. Plans are made once for
+// a connection: Postgres would decide by its first five batches, and plan each again if those were small.
+const atConnect = "SET default_transaction_isolation = 'read committed'; SET idle_in_transaction_session_timeout = '10s'; SET plan_cache_mode = force_generic_plan"
 
 // Store is admission's Postgres. It is safe for concurrent use.
 type Store struct {
 	pool       *pgxpool.Pool
 	group      group
-	statements [kinds]string
+	statements statements
+	careful    atomic.Int64 // transactions that are still to expect ends of reservations that have ended
 }
 
 // Open makes a pool for a postgres:// URL. It does not dial: use Ping.
@@ -35,14 +40,17 @@ func Open(ctx context.Context, url string) (*Store, error) {
 		cfg.MaxConns = defaultMaxConns
 	}
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, atConnect)
+		if _, err := conn.Exec(ctx, atConnect); err != nil {
+			return err
+		}
+		_, err := outbox.KnowRows(ctx, conn, endType, outbox.EventType) // if they are not there: see Ping
 		return err
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: pool: %w", err)
 	}
-	s := &Store{pool: pool, statements: statements()}
+	s := &Store{pool: pool, statements: newStatements()}
 	s.group.write = s.transact
 	return s, nil
 }
@@ -53,14 +61,16 @@ func (s *Store) Close() {
 	s.pool.Close()
 }
 
-// Ping reports whether Postgres answers and has the tables.
+// Ping reports whether Postgres answers and has the tables and types.
 func (s *Store) Ping(ctx context.Context) error {
 	var there bool
-	err := s.pool.QueryRow(ctx, "SELECT to_regclass('reservations') IS NOT NULL AND to_regclass('outbox') IS NOT NULL").Scan(&there)
+	err := s.pool.QueryRow(ctx, `SELECT to_regclass('reservations') IS NOT NULL AND to_regclass('outbox') IS NOT NULL
+		AND to_regtype($1) IS NOT NULL AND to_regtype($2) IS NOT NULL`, endType, outbox.EventType).Scan(&there)
 	if err != nil {
 		return fmt.Errorf("pgstore: ping: %w", err)
 	}
 	if !there {
+		s.pool.Reset() // a connection looks for the types once
 		return errors.New("pgstore: the tables are missing; run `weir init`")
 	}
 	return nil
