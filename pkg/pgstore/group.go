@@ -24,7 +24,8 @@ const (
 	maxChanges      = 128
 	maxBytes        = 4 << 20
 	maxWaiting      = 8192
-	slow            = 50 * time.Millisecond
+	// slowTransaction is how long one may take until others no longer wait for it.
+	slowTransaction = 50 * time.Millisecond
 	// maxTransaction is how long a transaction may take where no caller has a deadline.
 	maxTransaction = 30 * time.Second
 )
@@ -70,11 +71,13 @@ type group struct {
 	// write is one transaction. It may sort the batch, and gives a result for each change, or an error that says nothing
 	// of any of them.
 	write func(ctx context.Context, batch []*change) ([]result, error)
+	// slow is slowTransaction; 0 = no transaction is slow.
+	slow time.Duration
 
 	mu      sync.Mutex
 	waiting []*change
 	running int
-	began   time.Time // of the transaction that began last
+	late    int // how many of those that run are slow
 	closed  bool
 	workers sync.WaitGroup
 }
@@ -112,7 +115,7 @@ func (g *group) add(c *change) error {
 
 // due says whether what waits should go out while others are under way.
 func (g *group) due(others int) bool {
-	return len(g.waiting) > 0 && (others == 0 || len(g.waiting) >= worthwhile || time.Since(g.began) > slow)
+	return len(g.waiting) > 0 && (others == 0 || len(g.waiting) >= worthwhile || g.late > 0)
 }
 
 // close refuses new changes and returns when those that wait are written.
@@ -125,8 +128,34 @@ func (g *group) close() {
 
 func (g *group) work() {
 	for batch := g.take(); batch != nil; batch = g.take() {
-		g.commit(batch)
+		g.watched(batch)
 		runtime.Gosched() // whoever was answered and comes at once with the next change belongs to the next batch
+	}
+}
+
+// watched commits a batch; nobody waits for it any longer once it is slow.
+func (g *group) watched(batch []*change) {
+	if g.slow == 0 {
+		g.commit(batch)
+		return
+	}
+	timer := time.AfterFunc(g.slow, g.relieve)
+	g.commit(batch)
+	if !timer.Stop() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.late--
+	}
+}
+
+// relieve begins another transaction beside one that is slow, now or as soon as something waits.
+func (g *group) relieve() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.late++
+	if len(g.waiting) > 0 && g.running > 0 && g.running < maxTransactions {
+		g.running++
+		g.workers.Go(g.work)
 	}
 }
 
@@ -139,7 +168,6 @@ func (g *group) take() []*change {
 		g.running--
 		return nil
 	}
-	g.began = time.Now()
 	var batch []*change
 	taken, bytes := make(map[key]struct{}, min(len(g.waiting), maxChanges)), 0
 	g.waiting = slices.DeleteFunc(g.waiting, func(c *change) bool {
