@@ -245,3 +245,58 @@ func TestBaseOfBranches(t *testing.T) {
 		t.Errorf("after the settle: %+v, %+v", a, deep)
 	}
 }
+
+// Goal: branches and sub-scopes of one call do not get in each other's way: each refuses by its own name, the hold counts in all
+// of them, also where names share one, and growth and the end reach all.
+func TestBranchBesideScopes(t *testing.T) {
+	w := newWorld(t)
+	none := admit.NoCeiling()
+	up, down := admit.Branch{ID: "up", MaxCost: 9 * dollar}, admit.Branch{ID: "down", MaxCost: 5 * dollar}
+	ask := func(nano money.Nano, agent string) Request {
+		r := w.in(branches(up, down), nano)
+		r.Scopes = []ScopeLimit{{Kind: window.CostCenter, ID: "c", Minute: none, Day: none, Month: admit.Hard(4 * dollar)},
+			{Kind: window.Agent, ID: agent, Star: true, Minute: none, Day: admit.Hard(3 * dollar), Month: none}}
+		return r
+	}
+	if no := w.refused(ask(3*dollar+1, "a"), admit.EstimateExceedsLimit, admit.LimitDay); no.ScopeKind != window.Agent || no.ScopeID != "a" {
+		t.Errorf("%+v", no)
+	}
+	for i := range window.MaxEach { // so that the next agent shares a scope
+		w.must(w.store.client.ZAdd(t.Context(), key(w.tenant, "v:a"), redis.Z{Score: float64(w.clock.now().Unix()), Member: fmt.Sprint(i)}).Err())
+	}
+	first := ask(2*dollar, "one-too-many")
+	ref := w.admit(first)
+	if no := w.refused(ask(2*dollar, "two-too-many"), admit.TenantQuotaExceeded, admit.LimitDay); no.ScopeKind != window.Agent || no.ScopeID != window.OtherScope {
+		t.Errorf("%+v", no)
+	}
+	h, err := w.store.Hold(t.Context(), w.tenant, ref.ID)
+	w.must(err)
+	if fmt.Sprint(h.Branches, h.Scopes) != "[up down] [{cost_center c} {agent ~}]" || string(h.Context) != string(first.Context) {
+		t.Errorf("%+v", h)
+	}
+	grow := func(nano money.Nano) ExtendReply {
+		t.Helper()
+		limits := first.Scopes
+		limits[1].ID = window.OtherScope
+		reply, err := w.store.Extend(t.Context(), ExtendRequest{Ref: ref, Lease: time.Minute, AtLeast: admit.Estimate{Nanos: nano}, Limits: w.limits, Scopes: limits,
+			Branches: []admit.Branch{up, down}, Calendar: w.calendar()})
+		w.must(err)
+		return reply
+	}
+	if r := grow(6 * dollar); !r.Stop || r.Refusal.ScopeKind != window.Branch || r.Refusal.ScopeID != "down" {
+		t.Errorf("%+v", r)
+	}
+	if r := grow(4 * dollar); !r.Stop || r.Refusal.ScopeKind != window.Agent || r.Refusal.ScopeID != window.OtherScope {
+		t.Errorf("%+v", r)
+	}
+	if r := grow(3 * dollar); r.Stop {
+		t.Errorf("%+v", r)
+	}
+	_, err = w.store.Settle(t.Context(), ref, admit.Estimate{Nanos: dollar})
+	w.must(err)
+	c, err := w.store.ScopeBudget(t.Context(), w.tenant, window.Scope{Kind: window.CostCenter, ID: "c"}, w.calendar(), w.limits)
+	w.must(err)
+	if up, down := w.branch("up"), w.branch("down"); up.Own != dollar || down.Own != dollar || down.Held != 0 || c.Month.Own != dollar {
+		t.Errorf("%+v, %+v, %+v", up, down, c.Month)
+	}
+}

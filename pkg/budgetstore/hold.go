@@ -172,11 +172,11 @@ func (s *Store) Extend(ctx context.Context, r ExtendRequest) (ExtendReply, error
 		int64(r.AtLeast.Nanos), r.AtLeast.InputTokens, r.AtLeast.OutputTokens, orNone(l.InputTokens), orNone(l.OutputTokens),
 		int64(l.Minute.Cap), int64(l.Day.Cap), int64(l.Month.Cap))
 	var scopes []byte
-	for _, scope := range r.Scopes {
-		scopes = scopeName(doubles(scopes, int64(scope.Minute.Cap), int64(scope.Day.Cap), int64(scope.Month.Cap)), scope.Kind, scope.ID)
-	}
 	for _, branch := range r.Branches {
 		scopes = scopeName(doubles(scopes, 0, 0, int64(branch.MaxCost)), window.Branch, branch.ID)
+	}
+	for _, scope := range r.Scopes {
+		scopes = scopeName(doubles(scopes, int64(scope.Minute.Cap), int64(scope.Day.Cap), int64(scope.Month.Cap)), scope.Kind, scope.ID)
 	}
 	t := r.Tenant
 	code, f, err := s.run(ctx, "extend", s.scripts.extend, []string{key(t, "s")}, arg, r.ID, s.at(), scopes)

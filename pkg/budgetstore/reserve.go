@@ -305,7 +305,8 @@ func orNone(n int64) int64 {
 }
 
 // refusal reads what reserve.lua and extend.lua pack after their verdict.
-// scopes and branches are those that the call brought, counted on.
+// scopes and branches are those that the call brought; branches are counted
+// first.
 func (f *figures) refusal(scopes []ScopeLimit, branches []admit.Branch) admit.Refusal {
 	code, limit := f.byte(), f.byte()
 	r := admit.Refusal{At: f.time(), FreesAt: f.time(), Window: dayLabel(f.int()), Used: f.int(), Asked: f.int(), Ceiling: f.int(), DayUsed: f.nano()}
@@ -313,13 +314,14 @@ func (f *figures) refusal(scopes []ScopeLimit, branches []admit.Branch) admit.Re
 	n := f.byte()
 	switch at := int(n&^sharedScope) - 1; {
 	case at < 0:
-	case at < len(scopes):
-		r.ScopeKind, r.ScopeID = scopes[at].Kind, scopes[at].ID
+	case at < len(branches):
+		r.ScopeKind, r.ScopeID = window.Branch, branches[at].ID
+	case at < len(branches)+len(scopes):
+		scope := scopes[at-len(branches)]
+		r.ScopeKind, r.ScopeID = scope.Kind, scope.ID
 		if n&sharedScope != 0 {
 			r.ScopeID = window.OtherScope
 		}
-	case at < len(scopes)+len(branches):
-		r.ScopeKind, r.ScopeID = window.Branch, branches[at-len(scopes)].ID
 	}
 	return r
 }

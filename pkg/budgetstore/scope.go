@@ -69,9 +69,17 @@ func scopeRefs(list []ScopeRef) ([]byte, error) {
 	return b, nil
 }
 
-// scopes are reserve.lua's last argument.
+// scopes are reserve.lua's last argument: branches, which lua/branched.lua
+// reads, and sub-scopes; nil without any.
 func (r Request) scopes() []byte {
-	var b []byte
+	if len(r.Scopes)+len(r.Execution.Branches) == 0 {
+		return nil
+	}
+	b := []byte{byte(len(r.Execution.Branches))}
+	for _, branch := range r.Execution.Branches {
+		b = append(doubles(b, int64(branch.MaxCost)), byte(len(branch.ID)))
+		b = append(b, branch.ID...)
+	}
 	for _, scope := range r.Scopes {
 		b = doubles(b, int64(scope.Minute.Cap), int64(scope.Day.Cap), int64(scope.Month.Cap))
 		star := byte(0)
@@ -79,9 +87,6 @@ func (r Request) scopes() []byte {
 			star = 1
 		}
 		b = scopeName(append(b, star), scope.Kind, scope.ID)
-	}
-	for _, branch := range r.Execution.Branches {
-		b = scopeName(append(doubles(b, 0, 0, int64(branch.MaxCost)), 0), window.Branch, branch.ID)
 	}
 	return b
 }

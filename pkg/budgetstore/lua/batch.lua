@@ -1,6 +1,6 @@
 -- batch: decides on several reservations of one tenant, one after the other, each as reserve would. KEYS s. ARGV test clock,
--- then for each: packed request, id, what its hold keeps, the execution's field, sub-scopes ('' without).
--- Reply: those of reserve.
+-- then for each: packed request, id, what its hold keeps, the execution's field, branches and
+-- sub-scopes ('' without). Reply: those of reserve.
 -- What reading the clock and the state costs is shared. Each writes for itself, all at once, so that a call which fails in
 -- the middle leaves whole reservations behind.
 local known, now = {}, tonumber(ARGV[1])

@@ -1,5 +1,5 @@
 -- extend: moves the lease of an open hold and grows it to at least what is asked. KEYS s. ARGV packed request, id,
--- test clock, the ceilings of its sub-scopes and branches (each: doubles of minute, day, month, of a branch its limit; length
+-- test clock, the ceilings of its branches and sub-scopes (each: doubles of minute, day, month, of a branch its limit; length
 -- byte, name). Reply: '\0', lease end and what is held; '\1' not open; a refusal means stop.
 local epoch, at, caller, lease, nano, tin, tout, li, lo, nc, dc, mc = unpack_('<i8i8i8i8i8i8i8i8i8i8i8i8', ARGV[1])
 local t = load(KEYS[1])

@@ -1,7 +1,7 @@
 -- reserve: decides on one reservation. KEYS s. ARGV packed request, id, what the hold keeps of the request (see
 -- holds.lua), the execution's field ("{x" and its root, or '' without one); only where they are needed
--- test clock ('' in production) and sub-scopes (see scoped.lua). Reply: field "{" as the call left it, or a verdict byte and
--- its figures (see reserve.go).
+-- test clock ('' in production) and branches and sub-scopes (see branched.lua). Reply: field "{" as the call left it, or a
+-- verdict byte and its figures (see reserve.go).
 --
 -- The usual call is TIME, one read and one write. What it costs is calls of Redis (about as much as all else together),
 -- then bytes of Lua strings, because Redis' Lua hashes each byte of every string it makes, and closures. So nothing long
@@ -102,16 +102,18 @@ end
 
 -- Sub-scopes: what is used of theirs, the first of their ceilings that can never be met, and the first that is not met now.
 -- Branches of the execution: the first whose limit is not met.
-local scopes, never, full, tight
+local scopes, branches, never, full, tight
 if scoped then
+--#branched
+  if p <= #scoped then
 --#state
 --#days
 --#roll
 --#charge
 --#minutes
---#executions
 --#scopes
 --#scoped
+  end
 end
 
 -- Limits, the one that must not be retried first. admit.Decide states the same order.
@@ -189,7 +191,8 @@ if xfield ~= '' then
 end
 local kept = ARGV[3]
 if saving then kept = pack('<ddd', nano, tin, tout) .. string.sub(kept, 25) end
-if scopes then kept, xcost = scopes(kept, xown + xext, xcost) end
+if scopes then kept = scopes(kept) end
+if branches then xcost = branches(xown + xext, xcost) end
 local head = pack('<dddI4dddI4dddI4dddI4dddI4dI4Bdddd', e, extends, now, oq + 1, oi + tin, oo + tout, on + nano, q, ti, to, sn + nano,
   label, dw + nano, dh + nano, dx, mlabel, mw + nano, mh + nano, mx, running + 1, first, expiring, rung + told % 8 * 8 + (saving and 64 or 0), outside, xown + xext, xc, xcost)
 if x and ring then

@@ -1,0 +1,29 @@
+-- Part of reserve: the branches of its execution that a call counts in (see executions.lua), without the functions that
+-- sub-scopes need. ARGV[6]: how many (a byte), for each its limit (a double), length byte, id; sub-scopes follow, from p on.
+local count, p, read, left = unpack_('<B', scoped), 2, {}, nil -- left: the least that one of them has
+for n = 1, count do
+  local most, size = unpack_('<dB', scoped, p)
+  local of = string.sub(key, 1, -2) .. 'x:{' .. string.sub(scoped, p + 9, p + 8 + size)
+  p = p + 9 + size
+  local B, own, held, calls, external, _ = call('GET', of), 0, 0, 0, 0
+  if B then own, held, calls, _, external = unpack_('<dddBd', B) end
+  local spent = own + external
+  if spent + nano > most or own + nano > 9007199254740991 then tight = tight or { 8, 0, spent, nano, most, index = n } end
+  read[n], left = { of, B, own, held, calls, most }, math.min(left or most, most - spent - nano)
+end
+
+-- Charges them, and returns which limit of the root would leave what the least of all leaves, where the root has spent so
+-- much and may spend most.
+branches = function(spent, most)
+  for n = 1, count do
+    local of, B, own, held, calls, limit = unpack(read[n])
+    local figures = pack('<dddB', own + nano, held + nano, calls + 1, 1)
+    if B then
+      call('SET', of, figures .. string.sub(B, 26, 65) .. pack('<d', now), 'KEEPTTL')
+    else
+      local none = 9007199254740991
+      call('SET', of, figures .. pack('<dddddd', 0, limit, none, none, 0, now), 'PX', string.format('%.0f', (unpack_('<d', arg, 179))))
+    end
+  end
+  return left and math.min(most, spent + left) or most
+end
