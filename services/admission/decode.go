@@ -89,6 +89,9 @@ func decodeStrict(body []byte, into any) *Problem {
 		if bad, ok := errors.AsType[*quantityError](err); ok {
 			return bad.in(into)
 		}
+		if errors.Is(err, errEmptyToken) {
+			return emptyToken(into)
+		}
 		return decodeProblem(err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
@@ -166,6 +169,33 @@ func wanted(t reflect.Type) string {
 	default:
 		return "an object"
 	}
+}
+
+// token is an execution token. None is a member that is absent or null; an empty text is what a program sends that failed to get one, and
+// to take it for none would start a root with a budget of its own, or a call outside of any execution.
+type token string
+
+var errEmptyToken = errors.New("a token is empty")
+
+// UnmarshalJSON refuses the empty text.
+func (t *token) UnmarshalJSON(b []byte) error {
+	var s *string
+	if err := json.Unmarshal(b, &s); err != nil || s == nil {
+		return err
+	}
+	if *s == "" {
+		return errEmptyToken
+	}
+	*t = token(*s)
+	return nil
+}
+
+func emptyToken(request any) *Problem {
+	field := "execution_token"
+	if _, ok := request.(*executionRequest); ok {
+		field = "parent_token"
+	}
+	return invalid(field, field+" is empty: leave it out where there is none.")
 }
 
 // quantities are numbers by the name of their meter; numbers in quotes are taken too.

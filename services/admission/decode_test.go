@@ -62,12 +62,15 @@ func TestMembersAreExact(t *testing.T) {
 		{`{"agent_id":"a","AGENT_ID":"b"}`, "AGENT_ID", &executionRequest{}},
 		{`{"reservations":[],"Reservations":[]}`, "Reservations", &batchRequest{}},
 		{`{"reservations":[],"reservations":[]}`, "reservations", &batchRequest{}},
+		{`{"execution_token":""}`, "execution_token", &reserveRequest{}},
+		{`{"execution_token":1}`, "execution_token", &reserveRequest{}},
+		{`{"agent_id":"a","parent_token":""}`, "parent_token", &executionRequest{}},
 	} {
 		if p := decodeStrict([]byte(c.body), c.into); p == nil || p.Status != 400 || p.Field != c.field {
 			t.Errorf("%s: %+v, want field %q", c.body, p, c.field)
 		}
 	}
-	for _, body := range []string{`{}`, `null`, `{"estimate":null,"model":"\u0061"}`, plainReserve} {
+	for _, body := range []string{`{}`, `null`, `{"execution_token":null}`, `{"estimate":null,"model":"\u0061"}`, plainReserve} {
 		if p := decodeStrict([]byte(body), &reserveRequest{}); p != nil {
 			t.Errorf("%s: %+v", body, p)
 		}

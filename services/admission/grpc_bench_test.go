@@ -60,7 +60,7 @@ func (r *reserveBench) overGRPC(b testing.TB) (admissionv1.AdmissionClient, *adm
 		b.Fatal(err)
 	}
 	in := &admissionv1.ReserveRequest{ReservationId: req.ReservationID, Provider: req.Provider, Model: req.Model, Effect: req.Effect,
-		LeaseSeconds: req.LeaseSeconds, ExecutionToken: req.ExecutionToken, Estimate: map[string]string{}}
+		LeaseSeconds: req.LeaseSeconds, ExecutionToken: string(req.ExecutionToken), Estimate: map[string]string{}}
 	for name, n := range req.Estimate {
 		in.Estimate[name] = n.String()
 	}

@@ -13,7 +13,7 @@ import (
 // else is checked by the calls, for HTTP and gRPC alike.
 
 func executionRequestOf(in *admissionv1.StartExecutionRequest) (executionRequest, *Problem) {
-	req := executionRequest{RootExecutionID: in.GetRootExecutionId(), ParentToken: in.GetParentToken(), AgentID: in.GetAgentId(), CostCenter: in.GetCostCenter()}
+	req := executionRequest{RootExecutionID: in.GetRootExecutionId(), ParentToken: token(in.GetParentToken()), AgentID: in.GetAgentId(), CostCenter: in.GetCostCenter()}
 	if in.MaxCostUsd != nil {
 		usd, err := money.ParseUSD(in.GetMaxCostUsd())
 		if err != nil {
@@ -31,7 +31,7 @@ func executionRequestOf(in *admissionv1.StartExecutionRequest) (executionRequest
 func reserveRequestOf(in *admissionv1.ReserveRequest) (reserveRequest, *Problem) {
 	estimate, p := quantitiesOf(&reserveRequest{}, in.GetEstimate())
 	return reserveRequest{ReservationID: in.GetReservationId(), Provider: in.GetProvider(), Model: in.GetModel(), Estimate: estimate, Effect: in.GetEffect(),
-		ExecutionToken: in.GetExecutionToken(), AgentID: in.GetAgentId(), ParentAgentID: in.GetParentAgentId(), CostCenter: in.GetCostCenter(),
+		ExecutionToken: token(in.GetExecutionToken()), AgentID: in.GetAgentId(), ParentAgentID: in.GetParentAgentId(), CostCenter: in.GetCostCenter(),
 		LeaseSeconds: in.GetLeaseSeconds()}, p
 }
 

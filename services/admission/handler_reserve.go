@@ -47,7 +47,7 @@ func (s *Service) prepare(c caller, req reserveRequest) (prepared, error) {
 	}
 
 	// load
-	execution, err := s.execution(c, req.ExecutionToken, now)
+	execution, err := s.execution(c, string(req.ExecutionToken), now)
 	if err != nil {
 		return prepared{}, err
 	}

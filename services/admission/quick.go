@@ -41,7 +41,7 @@ func (r *reserveRequest) quickly(name string, s *scanner) bool {
 	case "effect":
 		return s.string(&r.Effect)
 	case "execution_token":
-		return s.string(&r.ExecutionToken)
+		return s.string((*string)(&r.ExecutionToken)) && r.ExecutionToken != ""
 	case "agent_id":
 		return s.string(&r.AgentID)
 	case "parent_agent_id":

@@ -12,7 +12,7 @@ import (
 
 type executionRequest struct {
 	RootExecutionID string     `json:"root_execution_id"`
-	ParentToken     string     `json:"parent_token"`
+	ParentToken     token      `json:"parent_token"`
 	AgentID         string     `json:"agent_id"`
 	CostCenter      string     `json:"cost_center"`
 	MaxCostUSD      *money.USD `json:"max_cost_usd"`
@@ -37,7 +37,7 @@ type reserveRequest struct {
 	Model          string     `json:"model"`
 	Estimate       quantities `json:"estimate"`
 	Effect         string     `json:"effect"`
-	ExecutionToken string     `json:"execution_token"`
+	ExecutionToken token      `json:"execution_token"`
 	AgentID        string     `json:"agent_id"`
 	ParentAgentID  string     `json:"parent_agent_id"`
 	CostCenter     string     `json:"cost_center"`
