@@ -16,8 +16,9 @@ import (
 const commitPath = "/commit"
 
 // RunFloor serves the references until ctx ends, bare handlers that read the body and answer "ok": one does one trivial
-// EVALSHA with as many arguments as a reservation's, through a client that pipelines as the budget store's does; the other
-// inserts and commits one row through a pool of the size that admission has. It writes its address to out, in a line.
+// EVALSHA with as many arguments as a reservation's, by go-redis' own pipelining, which shares round trips as the budget
+// store's streams do; the other inserts and commits one row through a pool of the size that admission has. It writes its
+// address to out, in a line.
 func RunFloor(ctx context.Context, redisURL, postgresURL string, now time.Time, out io.Writer) error {
 	evalsha, closeRedis, err := trivialEvalsha(ctx, redisURL, now)
 	if err != nil {

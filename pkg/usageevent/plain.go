@@ -46,7 +46,7 @@ func plainValue(b []byte, at, depth int) int {
 	case c == '{':
 		return plainObject(b, at, depth+1, func(_, _ []byte) bool { return true })
 	case c == '[':
-		return plainArray(b, at, depth+1, func([]byte) {})
+		return plainArray(b, at, depth+1)
 	case c == '-' || c >= '0' && c <= '9':
 		return plainNumber(b, at)
 	}
@@ -141,8 +141,8 @@ func plainObject(b []byte, at, depth int, member func(name, value []byte) bool) 
 	}
 }
 
-// plainArray calls element for each element of the array at at, and returns the array's end.
-func plainArray(b []byte, at, depth int, element func([]byte)) int {
+// plainArray returns the end of the array at at.
+func plainArray(b []byte, at, depth int) int {
 	if at = space(b, at+1); at < len(b) && b[at] == ']' {
 		return at + 1
 	}
@@ -151,7 +151,6 @@ func plainArray(b []byte, at, depth int, element func([]byte)) int {
 		if end < 0 {
 			return -1
 		}
-		element(b[at:end])
 		if at = space(b, end); at == len(b) {
 			return -1
 		}
