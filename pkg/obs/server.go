@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"slices"
@@ -136,25 +135,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	s.Register(mux)
 	return Serve(ctx, l, mux, time.Second)
-}
-
-// Serve answers on the listener with bounded header times until ctx ends, then takes no new requests and lets those in
-// flight finish for up to grace.
-func Serve(ctx context.Context, l net.Listener, h http.Handler, grace time.Duration) error {
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(l) }()
-	select {
-	case err := <-ended:
-		return fmt.Errorf("http server on %s: %w", l.Addr(), err)
-	case <-ctx.Done():
-	}
-	graceCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-	defer cancel()
-	if err := srv.Shutdown(graceCtx); err != nil {
-		return errors.Join(fmt.Errorf("http server on %s: %w", l.Addr(), err), srv.Close())
-	}
-	return nil
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {

@@ -10,7 +10,6 @@ package clickhouse
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -23,6 +22,7 @@ import (
 	"time"
 
 	"github.com/weir-project/weir/pkg/embedded/part"
+	"github.com/weir-project/weir/pkg/obs"
 )
 
 // Config says where it lives and what it runs.
@@ -168,18 +168,9 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 	}
 	defer e.close()
 	server := &http.Server{Handler: &front{engine: e, secrets: secrets}, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
 	fmt.Fprintln(log, "serving", listener.Addr(), "engine", e.version)
-	select {
-	case err := <-served:
+	if err := obs.Run(ctx, listener, server, 5*time.Second); err != nil {
 		return fmt.Errorf("clickhouse front: %w", err)
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if err := server.Shutdown(grace); err != nil {
-		return errors.Join(fmt.Errorf("clickhouse front: %w", err), server.Close())
 	}
 	return nil
 }
