@@ -21,12 +21,13 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, grace time.Durat
 	return Run(ctx, l, srv, grace)
 }
 
-// Run is Serve for a server with limits of its own. It owns the server's ConnState.
+// Run is Serve for a server with limits of its own. It owns the server's ConnState. Without TLS the context of a request
+// does not end where its client hangs up (see unwatched).
 func Run(ctx context.Context, l net.Listener, srv *http.Server, grace time.Duration) error {
 	var silent unused
 	srv.ConnState = silent.note
 	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(l) }()
+	go func() { ended <- srv.Serve(unwatched{l}) }()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("http server on %s: %w", l.Addr(), err)

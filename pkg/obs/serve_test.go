@@ -1,9 +1,15 @@
 package obs_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,5 +42,170 @@ func TestServeEndsWithUnusedConnections(t *testing.T) {
 	}
 	if _, err := silent.Read(make([]byte, 1)); err == nil {
 		t.Error("the silent connection was answered")
+	}
+}
+
+// run serves h until the test ends, with the server's limits, and returns where.
+func run(t *testing.T, srv *http.Server) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	end := make(chan error, 1)
+	go func() { end <- obs.Run(ctx, l, srv, 2*time.Second) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-end; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}
+
+func dial(t *testing.T, address string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+const posted = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
+
+// watched reports whether net/http waits for a client to hang up.
+func watched() bool {
+	stacks := make([]byte, 1<<20)
+	return bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("backgroundRead"))
+}
+
+// Goal: no goroutine waits beside the handler; a client that hangs up does not stop what was begun, and nothing of what it sent is lost: requests that come before
+// the first is answered, the first byte of one alone, are answered in their order.
+func TestUnwatched(t *testing.T) {
+	begun, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan error, 3)
+	address := run(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		begun <- struct{}{}
+		<-goOn
+		for until := time.Now().Add(5 * time.Second); watched(); runtime.Gosched() {
+			if time.Now().After(until) {
+				t.Error("net/http waits for the client to hang up: is it not the only one to read a single byte any more?")
+				break
+			}
+		}
+		ended <- r.Context().Err()
+		_, _ = w.Write(body)
+	})})
+	c := dial(t, address)
+	for _, part := range []string{posted + "a1", "P", posted[1:] + "b2" + posted + "c3"} {
+		if _, err := io.WriteString(c, part); err != nil {
+			t.Fatal(err)
+		}
+		if part == posted+"a1" {
+			<-begun
+		}
+	}
+	in := bufio.NewReader(c)
+	for i, want := range []string{"a1", "b2"} {
+		if i > 0 {
+			<-begun
+		}
+		goOn <- struct{}{}
+		answer, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(answer.Body); err != nil || string(got) != want {
+			t.Errorf("answered %q, %v, not %q", got, err, want)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	<-begun
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	goOn <- struct{}{}
+	if err := <-ended; err != nil {
+		t.Errorf("the client's end was the handler's: %v", err)
+	}
+}
+
+// Goal: what bounds a connection still does: a request that does not come to its end, its header or its body, is cut off in
+// time, a connection without a further request is closed, and a header has its bound.
+func TestLimitsOfConnections(t *testing.T) {
+	limits := func() *http.Server {
+		return &http.Server{MaxHeaderBytes: 4 << 10, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if _, err := io.ReadAll(r.Body); err != nil {
+				w.WriteHeader(http.StatusBadRequest)
+			}
+		})}
+	}
+	header, body, idle := limits(), limits(), limits()
+	header.ReadHeaderTimeout, body.ReadTimeout, idle.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+	for name, c := range map[string]struct {
+		srv        *http.Server
+		sent, want string // want begins the last answer
+	}{
+		"no end of the header": {header, "POST / HTTP/1.1\r\nHost: x\r\n", ""},
+		"no end of the body":   {body, posted + "a", "HTTP/1.1 400 "},
+		"no further request":   {idle, posted + "ab", "HTTP/1.1 200 "},
+		"a long header":        {limits(), "POST / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 1<<20) + "\r\n\r\n", "HTTP/1.1 431 "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := dial(t, run(t, c.srv))
+			go func() { _, _ = io.WriteString(conn, c.sent) }() // the answer to what is too long comes before its end
+			answer, err := io.ReadAll(io.LimitReader(conn, 1<<10))
+			if (err != nil && name != "a long header") || !strings.HasPrefix(string(answer), c.want) || c.want == "" && len(answer) > 0 {
+				t.Errorf("answered %q, then %v", answer, err)
+			}
+		})
+	}
+}
+
+// BenchmarkServe is a request with a body and an answer, both short, by one client after the other.
+func BenchmarkServe(b *testing.B) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	end := make(chan error, 1)
+	go func() {
+		end <- obs.Serve(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(w, r.Body)
+		}), time.Second)
+	}()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	in := bufio.NewReader(c)
+	for b.Loop() {
+		if _, err := fmt.Fprint(c, posted+"ab"); err != nil {
+			b.Fatal(err)
+		}
+		answer, err := http.ReadResponse(in, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+			b.Fatal(err)
+		}
+	}
+	_ = c.Close()
+	cancel()
+	if err := <-end; err != nil {
+		b.Error(err)
 	}
 }
