@@ -3,8 +3,6 @@ package money
 import (
 	"errors"
 	"fmt"
-
-	"github.com/shopspring/decimal"
 )
 
 // Bounds of what the parsers accept. They are far beyond any real price or
@@ -24,98 +22,82 @@ var ErrRange = errors.New("number out of range")
 
 // Decimal is an exact quantity or rate: at most 20 digits before and 40 after
 // the point. It has no unit; the name of the field that holds it says which.
-type Decimal struct{ d decimal.Decimal }
+type Decimal struct{ number }
 
 // NewDecimal returns the whole number n.
-func NewDecimal(n int64) Decimal { return Decimal{decimal.NewFromInt(n)} }
+func NewDecimal(n int64) Decimal { return Decimal{whole(n)} }
 
 // ParseDecimal reads "12", "0.5", "2.5e-06" or "1E-5". The value is that of
 // the text, digit by digit. Errors wrap ErrSyntax or ErrRange.
 func ParseDecimal(s string) (Decimal, error) {
-	d, err := parse(s)
+	n, err := parse(s)
 	if err != nil {
 		return Decimal{}, err
 	}
-	if -d.Exponent() > maxFraction {
+	if n.fraction() > maxFraction {
 		return Decimal{}, fmt.Errorf("%w: more than %d fractional digits", ErrRange, maxFraction)
 	}
-	return Decimal{d}, nil
+	return Decimal{n}, nil
 }
 
 // Add returns a + b.
-func (a Decimal) Add(b Decimal) Decimal {
-	if sum, ok := addSmall(a.d, b.d); ok {
-		return Decimal{sum}
-	}
-	return Decimal{a.d.Add(b.d)}
-}
+func (a Decimal) Add(b Decimal) Decimal { return Decimal{a.add(b.number)} }
 
 // Sub returns a - b.
-func (a Decimal) Sub(b Decimal) Decimal { return Decimal{a.d.Sub(b.d)} }
+func (a Decimal) Sub(b Decimal) Decimal { return Decimal{a.add(b.neg())} }
 
 // Mul returns a × b, exactly. Digits grow with each call: multiply a rate by
 // a few factors, never in a loop over input.
-func (a Decimal) Mul(b Decimal) Decimal { return Decimal{a.d.Mul(b.d)} }
+func (a Decimal) Mul(b Decimal) Decimal { return Decimal{a.mul(b.number)} }
 
 // Half returns a / 2, exactly.
-func (a Decimal) Half() Decimal { return Decimal{a.d.Mul(decimal.New(5, -1))} }
+func (a Decimal) Half() Decimal { return Decimal{a.mul(number{n: 5, scale: 1})} }
 
 // PerThousand returns a / 1000, exactly: for list prices per 1,000 units.
-func (a Decimal) PerThousand() Decimal { return Decimal{a.d.Shift(-3)} }
+func (a Decimal) PerThousand() Decimal { return Decimal{a.shift(3)} }
 
 // Cmp is -1, 0 or +1 as a is less than, equal to or greater than b.
-func (a Decimal) Cmp(b Decimal) int { return a.d.Cmp(b.d) }
+func (a Decimal) Cmp(b Decimal) int { return a.cmp(b.number) }
 
 // Sign is -1, 0 or +1.
-func (a Decimal) Sign() int { return a.d.Sign() }
+func (a Decimal) Sign() int { return a.sign() }
 
 // IsZero reports whether a is 0.
-func (a Decimal) IsZero() bool { return a.d.IsZero() }
+func (a Decimal) IsZero() bool { return a.sign() == 0 }
 
 // Int64 returns a as an integer, and whether it is one that fits.
 func (a Decimal) Int64() (int64, bool) {
-	if a.d.Exponent() == 0 {
-		if n, ok := small(a.d); ok {
-			return n, true
+	if a.long == nil {
+		if a.scale > 0 {
+			return 0, false
 		}
+		return a.n, true
 	}
-	if !a.d.IsInteger() {
+	if !a.long.IsInteger() {
 		return 0, false
 	}
-	b := a.d.BigInt()
+	b := a.long.BigInt()
 	return b.Int64(), b.IsInt64()
 }
 
 // Digits is the number of significant digits, trailing zeros not counted: 15
 // and more is the mark of a number that went through binary floating point.
 func (a Decimal) Digits() int {
-	s := a.d.Coefficient().String()
+	s := a.decimal().Coefficient().String()
 	if s[0] == '-' {
 		s = s[1:]
 	}
-	n := len(s)
-	for n > 1 && s[n-1] == '0' {
-		n--
-	}
-	return n
+	return len(s) - trailingZeros(s)
 }
 
 // FractionDigits is the number of digits right of the point, 0 for integers.
-func (a Decimal) FractionDigits() int {
-	s := a.d.String()
-	for i := range s {
-		if s[i] == '.' {
-			return len(s) - i - 1
-		}
-	}
-	return 0
-}
+func (a Decimal) FractionDigits() int { return a.fraction() }
 
 // String is the plain decimal text.
-func (a Decimal) String() string { return string(appendDecimal(nil, a.d)) }
+func (a Decimal) String() string { return string(a.append(nil)) }
 
 // MarshalText is String.
-func (a Decimal) MarshalText() ([]byte, error) { return appendDecimal(nil, a.d), nil }
+func (a Decimal) MarshalText() ([]byte, error) { return a.append(nil), nil }
 
 // UnmarshalText is ParseDecimal.
 func (a *Decimal) UnmarshalText(b []byte) (err error) {
@@ -125,7 +107,7 @@ func (a *Decimal) UnmarshalText(b []byte) (err error) {
 
 // MarshalJSON writes a bare number: quantities are numbers on the wire, only
 // amounts of money are strings.
-func (a Decimal) MarshalJSON() ([]byte, error) { return appendDecimal(nil, a.d), nil }
+func (a Decimal) MarshalJSON() ([]byte, error) { return a.append(nil), nil }
 
 // UnmarshalJSON reads a number, or the same in quotes, from its text.
 func (a *Decimal) UnmarshalJSON(b []byte) (err error) {

@@ -15,6 +15,8 @@
 //   - A reservation rounds up to the next nano-dollar (CeilNano), away from
 //     zero, so that a counter can only err on the safe side, and a reversal
 //     of an amount cancels it exactly.
+//   - A number has one form: an int64 with a power of ten where that suffices
+//     (18 digits), a library decimal elsewhere. Both give the same digits.
 //   - Text is plain decimal, without exponent and without trailing zeros.
 //
 // All types are values: copying is cheap, methods never change the receiver,

@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"testing"
 
+	"github.com/shopspring/decimal"
 	"pgregory.net/rapid"
 )
 
@@ -141,7 +142,7 @@ func TestSplitAddsUp(t *testing.T) {
 func amount(t *rapid.T) USD {
 	whole := rapid.Int64Range(-9_000_000, 9_000_000).Draw(t, "dollars")
 	frac := rapid.Int64Range(0, 999_999_999_999_999_999).Draw(t, "atto")
-	return USD{NewDecimal(whole).d.Add(Decimal{NewDecimal(frac).d.Shift(-Scale)}.d)}
+	return USD{of(decimal.New(whole, 0).Add(decimal.New(frac, -Scale)))}
 }
 
 func TestReversalCancels(t *testing.T) {
@@ -155,7 +156,7 @@ func TestReversalCancels(t *testing.T) {
 		if d := up.USD().Sub(a); a.Sign() >= 0 && (d.Sign() < 0 || d.Cmp(Nano(1).USD()) >= 0) {
 			t.Fatalf("CeilNano(%s) = %d is off by %s", a, up, d)
 		}
-		p := Percent{NewDecimal(rapid.Int64Range(-100, 1000).Draw(t, "percent")).d.Shift(-1)}
+		p := Percent{of(decimal.New(rapid.Int64Range(-100, 1000).Draw(t, "percent"), -1))}
 		if !ApplyMarkup(a, p).Add(ApplyMarkup(a.Neg(), p)).IsZero() {
 			t.Fatalf("markup of ±%s does not cancel", a)
 		}
@@ -168,10 +169,10 @@ func TestPriceAgainstRationals(t *testing.T) {
 		q := rapid.Int64Range(0, 1<<53-1).Draw(t, "q")
 		c := rapid.Int64Range(-1<<62, 1<<62).Draw(t, "c")
 		exp := rapid.Int32Range(12, 30).Draw(t, "exp")
-		got := Price(NewDecimal(q), Decimal{NewDecimal(c).d.Shift(-exp)})
+		got := Price(NewDecimal(q), Decimal{of(decimal.New(c, -exp))})
 		product := new(big.Int).Mul(big.NewInt(q), big.NewInt(c)) // × 10^-exp
 		want := halfEven(product, int(exp)-Scale)
-		if got.d.Shift(Scale).BigInt().Cmp(want) != 0 {
+		if got.decimal().Shift(Scale).BigInt().Cmp(want) != 0 {
 			t.Fatalf("Price(%d, %de-%d) = %s, want %s atto", q, c, exp, got, want)
 		}
 	})

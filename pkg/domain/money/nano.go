@@ -32,33 +32,31 @@ func (e *NanoRangeError) Unwrap() error { return ErrRange }
 // CeilNano(-x) = -CeilNano(x) and a reversal cancels exactly. The error is a
 // *NanoRangeError.
 func CeilNano(a USD) (Nano, error) {
-	if n, ok := ceilSmall(a); ok {
+	if n, ok := ceilShort(a.number); ok {
 		return n, nil
 	}
-	n := a.d.Shift(nanoScale).RoundUp(0)
+	n := a.decimal().Shift(nanoScale).RoundUp(0)
 	if n.Abs().Cmp(decimal.NewFromInt(int64(MaxNano))) > 0 {
 		return 0, &NanoRangeError{Amount: a.String()}
 	}
 	return Nano(n.IntPart()), nil
 }
 
-// ceilSmall is CeilNano where int64 suffices.
-func ceilSmall(a USD) (Nano, bool) {
-	n, ok := small(a.d)
-	shift := nanoScale + int(a.d.Exponent())
-	switch {
-	case !ok || shift < -smallDigits || shift > 0 && a.d.NumDigits()+shift > smallDigits:
+// ceilShort is CeilNano of a short number that a counter may reach.
+func ceilShort(a number) (Nano, bool) {
+	if a.long != nil {
 		return 0, false
-	case shift >= 0:
-		n *= pow10(shift)
-	default:
-		unit := pow10(-shift)
-		rest := n % unit
-		if n /= unit; rest > 0 {
-			n++
-		} else if rest < 0 {
-			n--
-		}
+	}
+	if a.scale <= nanoScale {
+		n, ok := a.scaled(nanoScale)
+		return Nano(n), ok && Nano(n).valid()
+	}
+	unit := pow10(min(int(a.scale)-nanoScale, smallDigits)) // of more digits none is left: n is below 10^smallDigits
+	n := a.n / unit
+	if rest := a.n % unit; rest > 0 {
+		n++
+	} else if rest < 0 {
+		n--
 	}
 	return Nano(n), Nano(n).valid()
 }
@@ -75,11 +73,10 @@ func (a Nano) valid() bool { return -MaxNano <= a && a <= MaxNano }
 
 // USD returns the amount in dollars, exactly.
 func (a Nano) USD() USD {
-	n, exp := int64(a), int32(-nanoScale)
-	for ; n != 0 && exp < 0 && n%10 == 0; exp++ {
-		n /= 10
+	if n, ok := short(int64(a), nanoScale); ok {
+		return USD{n}
 	}
-	return USD{decimal.New(n, exp)}
+	return USD{of(decimal.New(int64(a), -nanoScale))}
 }
 
 // String is the integer number of nano-dollars.

@@ -7,69 +7,58 @@ import (
 )
 
 // parse reads a decimal with bounded work: the text is checked by hand first,
-// so that the library is never asked to scale by a hostile exponent. The
-// result is normalised: no trailing zeros in the fraction, exponent never
-// positive.
-func parse(s string) (decimal.Decimal, error) {
-	if d, ok := parseSmall(s); ok {
-		return d, nil
+// so that the library is never asked to scale by a hostile exponent.
+func parse(s string) (number, error) {
+	if n, ok := parseSmall(s); ok {
+		return n, nil
 	}
 	return parseAny(s)
 }
 
 // parseSmall is parseAny for digits, with a point or without, that an int64 holds.
-func parseSmall(s string) (decimal.Decimal, bool) {
+func parseSmall(s string) (number, bool) {
 	if len(s) == 0 || len(s) > smallDigits {
-		return decimal.Decimal{}, false
+		return number{}, false
 	}
-	n, exp := int64(0), 0
+	n, scale := int64(0), 0
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c >= '0' && c <= '9':
 			n = 10*n + int64(c-'0')
-		case c == '.' && i > 0 && i < len(s)-1 && exp == 0:
-			exp = i + 1 - len(s) // so a second point is none
+		case c == '.' && i > 0 && i < len(s)-1 && scale == 0:
+			scale = len(s) - i - 1 // so a second point is none
 		default:
-			return decimal.Decimal{}, false
+			return number{}, false
 		}
 	}
-	if n == 0 {
-		return decimal.Decimal{}, true
-	}
-	for ; exp < 0 && n%10 == 0; exp++ {
-		n /= 10
-	}
-	return decimal.New(n, int32(exp)), true
+	return short(n, scale)
 }
 
-func parseAny(s string) (decimal.Decimal, error) {
+func parseAny(s string) (number, error) {
 	exp, err := scan(s)
 	if err != nil {
-		return decimal.Decimal{}, err
+		return number{}, err
 	}
 	if exp > maxText || exp < -maxText {
-		return decimal.Decimal{}, fmt.Errorf("%w: exponent %d", ErrRange, exp)
+		return number{}, fmt.Errorf("%w: exponent %d", ErrRange, exp)
 	}
 	d, err := decimal.NewFromString(s)
 	if err != nil {
-		return decimal.Decimal{}, fmt.Errorf("%w: %q", ErrSyntax, s)
+		return number{}, fmt.Errorf("%w: %q", ErrSyntax, s)
 	}
 	if d.IsZero() {
-		return decimal.Decimal{}, nil
+		return number{}, nil
 	}
 	if d.NumDigits()+int(d.Exponent()) > maxIntegers {
-		return decimal.Decimal{}, fmt.Errorf("%w: more than %d integer digits", ErrRange, maxIntegers)
+		return number{}, fmt.Errorf("%w: more than %d integer digits", ErrRange, maxIntegers)
 	}
-	return normal(d), nil
+	return of(d), nil
 }
 
-// normal rewrites d without trailing zeros, exponent at most 0.
+// normal rewrites d without trailing zeros behind the point, exponent at most 0.
 func normal(d decimal.Decimal) decimal.Decimal {
-	if d.Exponent() > 0 {
+	if d.Exponent() > 0 || d.IsZero() {
 		return decimal.NewFromBigInt(d.BigInt(), 0)
-	}
-	if n, ok := small(d); ok {
-		return normalSmall(n, d)
 	}
 	zeros := trailingZeros(d.Coefficient().String())
 	if zeros == 0 || d.Exponent() == 0 {
@@ -77,18 +66,6 @@ func normal(d decimal.Decimal) decimal.Decimal {
 	}
 	exp := d.Exponent() + int32(min(zeros, int(-d.Exponent())))
 	return decimal.NewFromBigInt(d.Shift(-exp).BigInt(), exp)
-}
-
-// normalSmall is normal for a coefficient n.
-func normalSmall(n int64, d decimal.Decimal) decimal.Decimal {
-	exp := d.Exponent()
-	if n == 0 || exp == 0 || n%10 != 0 {
-		return d
-	}
-	for ; exp < 0 && n%10 == 0; exp++ {
-		n /= 10
-	}
-	return decimal.New(n, exp)
 }
 
 func trailingZeros(digits string) int {

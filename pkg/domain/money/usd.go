@@ -2,7 +2,6 @@ package money
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/shopspring/decimal"
 )
@@ -13,74 +12,44 @@ const Scale = 18
 
 // USD is an exact amount of United States dollars, at most 18 fractional
 // digits and 20 integer digits when parsed.
-type USD struct{ d decimal.Decimal }
+type USD struct{ number }
 
 // ParseUSD reads a decimal amount. More than 18 fractional digits is an
 // error, not a rounding. Errors wrap ErrSyntax or ErrRange.
 func ParseUSD(s string) (USD, error) {
-	d, err := parse(s)
+	n, err := parse(s)
 	if err != nil {
 		return USD{}, err
 	}
-	if -d.Exponent() > Scale {
+	if n.fraction() > Scale {
 		return USD{}, fmt.Errorf("%w: more than %d fractional digits", ErrRange, Scale)
 	}
-	return USD{d}, nil
+	return USD{n}, nil
 }
 
 // Price returns quantity × rate as one line: rounded half-even to 18 digits.
-func Price(quantity, rate Decimal) USD {
-	q, small1 := small(quantity.d)
-	r, small2 := small(rate.d)
-	exp := quantity.d.Exponent() + rate.d.Exponent()
-	if small1 && small2 && exp >= -Scale && exp <= 0 && quantity.d.NumDigits()+rate.d.NumDigits() <= smallDigits {
-		return USD{decimal.New(q*r, exp)} // nothing to round
-	}
-	return USD{quantity.d.Mul(rate.d).RoundBank(Scale)}
-}
+func Price(quantity, rate Decimal) USD { return USD{quantity.line(rate.number)} }
 
 // Mul returns a × quantity, rounded as a line.
-func (a USD) Mul(quantity Decimal) USD { return USD{a.d.Mul(quantity.d).RoundBank(Scale)} }
+func (a USD) Mul(quantity Decimal) USD { return USD{a.line(quantity.number)} }
 
 // Add returns a + b, exactly.
-func (a USD) Add(b USD) USD {
-	if sum, ok := addSmall(a.d, b.d); ok {
-		return USD{sum}
-	}
-	return USD{a.d.Add(b.d)}
-}
-
-// addSmall is a + b where int64 suffices, with the exponent that Decimal.Add gives it: the lower of both.
-func addSmall(a, b decimal.Decimal) (decimal.Decimal, bool) {
-	if a.Exponent() < b.Exponent() {
-		a, b = b, a
-	}
-	n, ok := small(a)
-	m, ok2 := small(b)
-	shift := int(a.Exponent()) - int(b.Exponent())
-	if !ok || !ok2 || shift > smallDigits || max(n, -n) > math.MaxInt64/2/pow10(shift) {
-		return decimal.Decimal{}, false
-	}
-	if n == 0 { // a sum begins like that
-		return b, true
-	}
-	return decimal.New(n*pow10(shift)+m, b.Exponent()), true
-}
+func (a USD) Add(b USD) USD { return USD{a.add(b.number)} }
 
 // Sub returns a - b, exactly.
-func (a USD) Sub(b USD) USD { return USD{a.d.Sub(b.d)} }
+func (a USD) Sub(b USD) USD { return USD{a.add(b.neg())} }
 
 // Neg returns -a: the amount of a reversal.
-func (a USD) Neg() USD { return USD{a.d.Neg()} }
+func (a USD) Neg() USD { return USD{a.neg()} }
 
 // Cmp is -1, 0 or +1 as a is less than, equal to or greater than b.
-func (a USD) Cmp(b USD) int { return a.d.Cmp(b.d) }
+func (a USD) Cmp(b USD) int { return a.cmp(b.number) }
 
 // Sign is -1, 0 or +1.
-func (a USD) Sign() int { return a.d.Sign() }
+func (a USD) Sign() int { return a.sign() }
 
 // IsZero reports whether a is 0.
-func (a USD) IsZero() bool { return a.d.IsZero() }
+func (a USD) IsZero() bool { return a.sign() == 0 }
 
 // Split divides a into n parts which differ by at most one unit of the last
 // digit (1e-18 dollars) and add up to a exactly; the earlier parts are the
@@ -89,24 +58,24 @@ func (a USD) Split(n int) []USD {
 	if n < 1 {
 		return nil
 	}
-	q, r := a.d.QuoRem(decimal.NewFromInt(int64(n)), Scale)
+	q, r := a.decimal().QuoRem(decimal.NewFromInt(int64(n)), Scale)
 	unit := decimal.New(int64(a.Sign()), -Scale)
 	extra := r.Shift(Scale).Abs().IntPart()
 	parts := make([]USD, n)
 	for i := range parts {
-		parts[i] = USD{q}
+		parts[i] = USD{of(q)}
 		if int64(i) < extra {
-			parts[i] = USD{q.Add(unit)}
+			parts[i] = USD{of(q.Add(unit))}
 		}
 	}
 	return parts
 }
 
 // String is the plain decimal text, for example "0.022128".
-func (a USD) String() string { return string(appendDecimal(nil, a.d)) }
+func (a USD) String() string { return string(a.append(nil)) }
 
 // MarshalText is String, so JSON writes an amount as a string.
-func (a USD) MarshalText() ([]byte, error) { return appendDecimal(nil, a.d), nil }
+func (a USD) MarshalText() ([]byte, error) { return a.append(nil), nil }
 
 // UnmarshalText is ParseUSD.
 func (a *USD) UnmarshalText(b []byte) (err error) {
