@@ -15,19 +15,20 @@ import (
 const silence = 100 * time.Millisecond
 
 // Serve answers on the listener with bounded header times until ctx ends, then takes no new requests and lets those in
-// flight finish for up to grace. Connections that have sent nothing 0.1 s after ctx ended are closed.
+// flight finish for up to grace. Connections that have sent nothing 0.1 s after ctx ended are closed. Without TLS the context
+// of a request does not end where its client hangs up (see unwatched).
 func Serve(ctx context.Context, l net.Listener, h http.Handler, grace time.Duration) error {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
-	return Run(ctx, l, srv, grace)
+	return Run(ctx, unwatched{l}, srv, grace)
 }
 
-// Run is Serve for a server with limits of its own. It owns the server's ConnState. Without TLS the context of a request
-// does not end where its client hangs up (see unwatched).
+// Run is Serve for a server with limits of its own, whose requests' contexts end where the client hangs up. It owns the
+// server's ConnState.
 func Run(ctx context.Context, l net.Listener, srv *http.Server, grace time.Duration) error {
 	var silent unused
 	srv.ConnState = silent.note
 	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(unwatched{l}) }()
+	go func() { ended <- srv.Serve(l) }()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("http server on %s: %w", l.Addr(), err)

@@ -54,7 +54,7 @@ func run(t *testing.T, srv *http.Server) (address string) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	end := make(chan error, 1)
-	go func() { end <- obs.Run(ctx, l, srv, 2*time.Second) }()
+	go func() { end <- obs.Run(ctx, obs.Unwatched(l), srv, 2*time.Second) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-end; err != nil {
