@@ -23,7 +23,7 @@ type LedgerRow struct {
 	Day                                             int64
 	Timestamp, RecordedAt                           time.Time
 	Meters, Costs                                   map[string]string
-	Flags                                           []string
+	Flags, Branches                                 []string
 }
 
 // WindowRow is one window total, from the topic or from ClickHouse.

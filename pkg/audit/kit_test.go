@@ -411,6 +411,11 @@ func ledgerRow(e *weirv1.LedgerEntry, partition int32, offset int64) audit.Ledge
 		Topic: topics.LedgerEntries.Name(), OwnNanos: e.OwnNanos, ExternalNanos: e.ExternalNanos, Day: int64(e.Windows.Day),
 		Timestamp: e.EventTime.AsTime(), RecordedAt: e.RecordedAt.AsTime(), APIKey: e.ApiKeyId, Meters: map[string]string{}, Costs: map[string]string{}, Flags: e.Flags,
 	}
+	for _, k := range e.Scopes {
+		if k.Kind == weirv1.ScopeKind_SCOPE_KIND_EXECUTION_BRANCH {
+			row.Branches = append(row.Branches, k.Id)
+		}
+	}
 	if row.Status == "UNSPECIFIED" {
 		row.Status = ""
 	}

@@ -59,7 +59,7 @@ func compareRow(e entry, row LedgerRow, r *Report) {
 		{"meters", lineMap(e, true), mapText(row.Meters)}, {"costs", lineMap(e, false), mapText(row.Costs)},
 		{"trace_id", l.GetTraceId(), row.TraceID}, {"span_id", l.GetSpanId(), row.SpanID}, {"reverses_id", e.GetReversesId(), row.ReversesID},
 		{"service_tier", e.GetServiceTier(), row.ServiceTier}, {"kafka_topic", topics.LedgerEntries.Name(), row.Topic},
-		{"api_key_id", e.GetApiKeyId(), row.APIKey},
+		{"api_key_id", e.GetApiKeyId(), row.APIKey}, {"branches", strings.Join(branchesOf(e.LedgerEntry), ","), strings.Join(row.Branches, ",")},
 		{"flags", strings.Join(e.GetFlags(), ","), strings.Join(row.Flags, ",")},
 	} {
 		if c.column == "status" && c.want == "UNSPECIFIED" {

@@ -58,6 +58,7 @@ func spoiledRows() []spoiling {
 		row("meters", func(r *audit.LedgerRow) { r.Meters["output_tokens"] = "11" }),
 		row("costs", func(r *audit.LedgerRow) { delete(r.Costs, "output_tokens") }),
 		row("flags", func(r *audit.LedgerRow) { r.Flags = []string{"estimated"} }),
+		row("branches", func(r *audit.LedgerRow) { r.Branches = append(r.Branches, "b9") }),
 		row("depth", func(r *audit.LedgerRow) { r.Depth++ }),
 		row("kafka_partition", func(r *audit.LedgerRow) { r.Partition++ }),
 		row("timestamp", func(r *audit.LedgerRow) { r.Timestamp = r.Timestamp.Add(time.Nanosecond) }),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/domain/ledger"
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/window"
 )
 
 // row is one journal entry at its place in the journal.
@@ -29,7 +30,7 @@ func (r row) month() int {
 const ledgerColumns = "id, timestamp, tenant_id, root_execution_id, parent_agent_id, agent_id, provider, model_or_resource, " +
 	"input_tokens, output_tokens, raw_cost_usd, markup_cost_usd, cost_center, status, error_code, entry_kind, depth, meters, costs, " +
 	"price_version, markup_percent, reservation_id, source, event_id, response_id, trace_id, span_id, flags, recorded_at, posted_period, " +
-	"kafka_topic, kafka_partition, kafka_offset, service_tier, reverses_id, own_nanos, external_nanos, day, api_key_id"
+	"kafka_topic, kafka_partition, kafka_offset, service_tier, reverses_id, own_nanos, external_nanos, day, api_key_id, branches"
 
 // values is a pure function of the journal record: a replay gives the same row, bit for bit.
 func (r row) values() []any {
@@ -47,8 +48,19 @@ func (r row) values() []any {
 		e.Lineage.Depth, ordered(quantities), ordered(costs),
 		e.PriceVersion, e.Markup.String(), e.ReservationID, e.Source, e.EventID, e.ResponseID, e.Lineage.TraceID, e.Lineage.SpanID,
 		append([]string{}, e.Flags...), e.RecordedAt.UTC(), uint32(e.PostedPeriod),
-		r.topic, r.partition, r.offset, e.ServiceTier, e.ReversesID, int64(e.Own), int64(e.External), uint32(e.Windows.Day), e.APIKeyID,
+		r.topic, r.partition, r.offset, e.ServiceTier, e.ReversesID, int64(e.Own), int64(e.External), uint32(e.Windows.Day), e.APIKeyID, branches(e),
 	}
+}
+
+// branches are those of the entry's sub-scopes that are branches of its execution; they are sorted.
+func branches(e ledger.Entry) []string {
+	out := []string{}
+	for _, s := range e.Scopes {
+		if s.Kind == window.Branch {
+			out = append(out, s.ID)
+		}
+	}
+	return out
 }
 
 func nullable(a *money.USD) *string {

@@ -46,6 +46,27 @@ func (s *Store) StartExecution(ctx context.Context, e Execution) (Execution, err
 	return e, nil
 }
 
+const selectExecution = `SELECT agent_id, cost_center, coalesce(max_cost_nanos, 0), coalesce(max_depth, 0), created_at, closed_at FROM executions
+	WHERE tenant_id = $1 AND root_execution_id = $2`
+
+// Execution reads what is stored about a root; false if there is no such root.
+func (s *Store) Execution(ctx context.Context, tenant, root string) (Execution, bool, error) {
+	e := Execution{Tenant: tenant, Root: root}
+	var cost int64
+	var closed *time.Time
+	err := s.pool.QueryRow(ctx, selectExecution, tenant, root).Scan(&e.Agent, &e.CostCenter, &cost, &e.MaxDepth, &e.CreatedAt, &closed)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Execution{}, false, nil
+	}
+	if err != nil {
+		return Execution{}, false, fmt.Errorf("pgstore: execution %s of %s: %w", root, tenant, err)
+	}
+	if e.MaxCost, e.CreatedAt = money.Nano(cost), e.CreatedAt.UTC(); closed != nil {
+		e.ClosedAt = closed.UTC()
+	}
+	return e, true, nil
+}
+
 const closeExecution = `UPDATE executions SET closed_at = coalesce(closed_at, clock_timestamp())
 	WHERE tenant_id = $1 AND root_execution_id = $2 RETURNING closed_at`
 

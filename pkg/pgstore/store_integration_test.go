@@ -224,6 +224,12 @@ func TestExecutionLimitsOnlyFall(t *testing.T) {
 	if err != nil || err2 != nil || !ok || !first.Equal(again) {
 		t.Errorf("%v %v %v %v", first, again, err, err2)
 	}
+	if stored, ok, err := f.Execution(t.Context(), "acme", "x1"); !ok || err != nil || stored.Agent == "" || !stored.ClosedAt.Equal(first) {
+		t.Errorf("stored: %+v, %v, %v", stored, ok, err)
+	}
+	if _, ok, err := f.Execution(t.Context(), "beta", "x1"); ok || err != nil {
+		t.Errorf("another tenant's: %v, %v", ok, err)
+	}
 	if _, ok, err := f.CloseExecution(t.Context(), "beta", "x1"); ok || err != nil {
 		t.Errorf("another tenant closed it: %v, %v", ok, err)
 	}

@@ -100,6 +100,7 @@ func (s *stage) traffic(root string) {
 			s.t.Fatalf("settle: %d %s", r.status, r.text)
 		}
 	}
+	s.family()
 	event := func(tenant, id string) bus.Record {
 		q := money.NewDecimal(1000)
 		ev := usageevent.Event{ID: id, Source: "test", Type: usageevent.TypeUsage, Subject: tenant, Time: time.Now().UTC(), Data: usageevent.Data{
@@ -109,6 +110,27 @@ func (s *stage) traffic(root string) {
 	}
 	once := event("acme", "k1")
 	produce(s.t, s.log, once, once, event("acme", "k2"), event("beta", "k1"), bus.NewRecord(topics.UsageEvents, "acme", []byte("acme"), []byte("{")))
+}
+
+// family: an agent that spends $0.0026, started by one that was given a limit and spends nothing.
+func (s *stage) family() {
+	s.t.Helper()
+	key := decodeJSON[map[string]any](s.t, s.must("keys", "create", "--tenant", "beta", "--json"))["key"].(string)
+	token := ""
+	for _, body := range []string{`"root_execution_id": "x2", "agent_id": "lead", "max_cost_usd": "5"`, `"agent_id": "middle", "max_cost_usd": "0.5"`, `"agent_id": "worker"`} {
+		if token != "" {
+			body += `, "parent_token": "` + token + `"`
+		}
+		token, _ = s.call("POST", "/v1/executions", key, "{"+body+"}").body["token"].(string)
+	}
+	r := s.call("POST", "/v1/reservations", key, `{"reservation_id": "w1", "provider": "openai", "model": "gpt-4o",
+		"estimate": {"input_tokens": 1000, "max_output_tokens": 20}, "execution_token": "`+token+`"}`)
+	if r.status != 201 {
+		s.t.Fatalf("reserve: %d %s", r.status, r.text)
+	}
+	if r := s.call("POST", "/v1/reservations/w1/settle", key, `{"api": "chat.completions", "usage": {"prompt_tokens": 1000, "completion_tokens": 10}}`); r.status != 200 {
+		s.t.Fatalf("settle: %d %s", r.status, r.text)
+	}
 }
 
 // questions asks bill, find and tree about the traffic: 2 x $0.0026 settled, 2 x $0.0125 from Kafka.
@@ -127,7 +149,9 @@ func (s *stage) questions() {
 		{"find k1", 0, []string{"ledger", "acme", "beta", "$0.0125"}},
 		{"find k1 --json", 0, []string{`"state": "ledger"`}},
 		{"find never-sent", 1, []string{"not seen yet"}},
-		{"tree x1 --tenant acme", 0, []string{"x1 of acme: $0.0302 in 4 calls", "lead: own $0.0052 in 2 calls, subtree $0.0302", "    scraper: own $0.025"}},
+		{"tree x1 --tenant acme", 0, []string{"x1 of acme: $0.0302 in 4 calls", "lead: own $0.0052 in 2 calls, subtree $0.0302", "    scraper: own $0.025", "not known: agents and limits under which nothing was spent"}},
+		{"tree x2", 0, []string{"x2 of beta: $0.0026 in 1 calls, limit $5", "  lead: own $0 in 0 calls, subtree $0.0026 (known", "    middle: own $0 in 0 calls, subtree $0.0026 (known",
+			"      worker: own $0.0026 in 1 calls, subtree $0.0026; branch b_", ": $0.0026 of $0.5\n"}},
 		{"tree x1", 2, nil}, // two tenants have one of that name
 		{"tree x9", 1, nil},
 		{"dlq list", 0, []string{"malformed"}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 const (
@@ -36,6 +37,11 @@ func misuse(format string, args ...any) error {
 
 // away is a dependency that does not answer.
 func away(format string, args ...any) error { return codedError{exitAway, fmt.Errorf(format, args...)} }
+
+// awayFrom is a part (kafka, redis, postgres, clickhouse) that did not answer, or answered with an error.
+func awayFrom(part string, err error) error {
+	return away("%s gave no answer: %s", part, strings.TrimPrefix(err.Error(), part+": "))
+}
 
 // silentNo is the answer no where everything has been said on standard output.
 func silentNo() error { return codedError{exitNo, errSilent} }

@@ -7,7 +7,7 @@
 // Invariants:
 //   - Nothing here fails: what does not parse is skipped and counted. If traceparent does not parse, tracestate is not read.
 //   - A Tree depends on the set of its calls only, not on their order, and the costs of its roots' subtrees add up to the
-//     cost of all calls, whatever parents were claimed.
+//     cost of all calls, whatever parents were claimed. What it does not know it says: Node.Silent, Node.Unplaced.
 //
 // Bounds: maxState bytes and maxMembers members are read, an id has at most maxID bytes.
 package lineage

@@ -1,8 +1,9 @@
 package lineage
 
 import (
-	"maps"
+	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/weir-project/weir/pkg/domain/money"
 )
@@ -13,30 +14,43 @@ const Unassigned = "unassigned"
 // Call is one ledger entry's place and cost. Every call names one paying leaf: its agent.
 type Call struct {
 	AgentID, ParentAgentID string
+	// Depth is 0 for the root's own agent, and where nobody proved it: a claim names at most a parent.
+	Depth int32
+	// Branches are those in which the call counts, in any order.
+	Branches []string
 	// Cost is signed: a reversal's is negative.
 	Cost money.USD
 	// Calls and Unpriced are +1, 0 or -1.
 	Calls, Unpriced int64
 }
 
-// Node is one agent of an execution.
+// Node is one agent of an execution: calls with the same agent, parent, depth and branches are one agent's. Agents of one name
+// that one agent started under the same limits cannot be told apart, and are one node.
 type Node struct {
-	ID string
-	// Parent is the agent above, "" for a root of the tree.
-	Parent string
-	// Children are sorted by id.
-	Children []string
+	// AgentID is its name. Other nodes may have the same.
+	AgentID string
+	// ParentID is the name of the agent that started it, as its calls say; "" where they name none.
+	ParentID string
+	// Depth is 0 for the root's own agent, and where nobody proved it.
+	Depth int32
+	// Branches are those in which its calls count, sorted; unknown (nil) of a silent node.
+	Branches []string
+	// Begins are those of Branches that begin with this agent, or with a silent one above it.
+	Begins []string
+	// Children are sorted by name. They are shared: do not change them.
+	Children []*Node
 	Own      Sum
 	// Subtree is Own and everything below.
 	Subtree Sum
-	// Orphan: its parent has made no call of its own (it may still come).
-	Orphan bool
-	// Cycle: its parents lead back to it. The cycle is cut above its smallest id.
+	// Silent: no call of its own is there; that it exists is known from its children, or from whoever started the execution.
+	Silent bool
+	// Unplaced: under which agent it belongs is not known, as its parent is none of the calls', or one of several of that name. It
+	// stands under the root's agent if its depth is proved, as every such agent does somewhere, and else at the top.
+	Unplaced bool
+	// Cycle: its parents lead back to it. The cycle is cut above its first node.
 	Cycle bool
-	// Rivals: calls named different parents; the smallest id counts.
-	Rivals bool
-	// Depth is 0 for a root.
-	Depth int
+
+	parent *Node
 }
 
 // Sum is the cost of some calls.
@@ -51,157 +65,54 @@ func (s Sum) plus(o Sum) Sum {
 
 // Tree is the tree (or forest) of one execution.
 type Tree struct {
-	nodes map[string]*Node
-	order []string // parents before children
+	// Roots are the nodes without a parent, sorted.
+	Roots []*Node
+	order []*Node // parents before children
 }
 
-// Build makes the tree of an execution's calls.
-func Build(calls []Call) Tree {
-	t := Tree{nodes: map[string]*Node{}}
+// Build makes the tree of an execution's calls. rootAgent is the root's own agent as whoever started the execution knows it, "" if
+// nobody does.
+func Build(rootAgent string, calls []Call) Tree {
+	b := builder{byPlace: map[string]*Node{}, byAgent: map[string][]*Node{}, started: map[string]bool{}}
 	for _, c := range calls {
-		n := t.node(c.AgentID)
+		n := b.node(c.AgentID, c.ParentAgentID, c.Depth, c.Branches)
 		n.Own = n.Own.plus(Sum{Cost: c.Cost, Calls: c.Calls, Unpriced: c.Unpriced})
-		n.claim(c.ParentAgentID)
 	}
-	t.adopt()
-	t.cut()
-	t.link()
-	t.roll()
-	return t
+	b.sort()
+	b.unite(rootAgent)
+	b.place(rootAgent)
+	b.sort()
+	b.cut()
+	return b.link()
 }
 
-func (t *Tree) node(id string) *Node {
-	if id == "" {
-		id = Unassigned
-	}
-	n := t.nodes[id]
-	if n == nil {
-		n = &Node{ID: id}
-		t.nodes[id] = n
-	}
-	return n
-}
-
-// claim notes a parent. A call without one says nothing; of two, the smaller id counts, whichever came first.
-func (n *Node) claim(parent string) {
-	switch {
-	case parent == "" || parent == n.Parent:
-	case n.Parent == "":
-		n.Parent = parent
-	default:
-		n.Rivals = true
-		n.Parent = min(n.Parent, parent)
-	}
-}
-
-// adopt gives orphans a parent that has no calls.
-func (t *Tree) adopt() {
-	for _, id := range slices.Sorted(maps.Keys(t.nodes)) {
-		n := t.nodes[id]
-		if n.Parent != "" && t.nodes[n.Parent] == nil {
-			t.nodes[n.Parent] = &Node{ID: n.Parent}
-		}
-	}
-	for _, n := range t.nodes {
-		if p := t.nodes[n.Parent]; p != nil && p.Own.Calls == 0 && p.Parent == "" && p.Own.Cost.IsZero() && p.Own.Unpriced == 0 {
-			n.Orphan = true
-		}
-	}
-}
-
-// cut opens every cycle above its smallest id.
-func (t *Tree) cut() {
-	state := map[string]int{} // 1 on the path being walked, 2 done
-	for _, id := range slices.Sorted(maps.Keys(t.nodes)) {
-		var path []string
-		for at := id; at != "" && state[at] != 2; at = t.nodes[at].Parent {
-			if state[at] == 1 {
-				cycle := path[slices.Index(path, at):]
-				for _, c := range cycle {
-					t.nodes[c].Cycle = true
-				}
-				t.nodes[slices.Min(cycle)].Parent = ""
-				break
-			}
-			state[at] = 1
-			path = append(path, at)
-		}
-		for _, p := range path {
-			state[p] = 2
-		}
-	}
-}
-
-// link fills in children, depths and an order with parents first.
-func (t *Tree) link() {
-	for _, id := range slices.Sorted(maps.Keys(t.nodes)) {
-		if n := t.nodes[id]; n.Parent == "" {
-			t.order = append(t.order, id)
-		} else {
-			p := t.nodes[n.Parent]
-			p.Children = append(p.Children, id)
-		}
-	}
-	for i := 0; i < len(t.order); i++ {
-		n := t.nodes[t.order[i]]
-		for _, c := range n.Children {
-			t.nodes[c].Depth = n.Depth + 1
-		}
-		t.order = append(t.order, n.Children...)
-	}
-}
-
-// roll adds costs up, children first.
-func (t *Tree) roll() {
-	for _, id := range slices.Backward(t.order) {
-		n := t.nodes[id]
-		n.Subtree = n.Subtree.plus(n.Own)
-		if n.Parent != "" {
-			p := t.nodes[n.Parent]
-			p.Subtree = p.Subtree.plus(n.Subtree)
-		}
-	}
-}
-
-// Roots are the ids of the nodes without a parent, sorted.
-func (t Tree) Roots() []string {
-	var out []string
-	for _, id := range t.order {
-		if t.nodes[id].Parent != "" {
-			break // roots come first
-		}
-		out = append(out, id)
-	}
-	return out
-}
-
-// Node returns a node by its id. Its Children are shared: do not change them.
-func (t Tree) Node(id string) (Node, bool) {
-	n, ok := t.nodes[id]
-	if !ok {
-		return Node{}, false
-	}
-	return *n, true
-}
-
-// Path returns the ids from a root down to id, and what they cost together (without their other children). For users of this
+// Path returns the nodes from a root down to n, and what they cost together (without their other children). For users of this
 // package as a library, beside the cost of a node and of a subtree (design.md, section 6.2); `weir tree` shows the whole tree.
-func (t Tree) Path(id string) ([]string, Sum) {
-	var ids []string
+func Path(n *Node) ([]*Node, Sum) {
+	var path []*Node
 	var sum Sum
-	for n := t.nodes[id]; n != nil; n = t.nodes[n.Parent] {
-		ids = append(ids, n.ID)
+	for ; n != nil; n = n.parent {
+		path = append(path, n)
 		sum = sum.plus(n.Own)
 	}
-	slices.Reverse(ids)
-	return ids, sum
+	slices.Reverse(path)
+	return path, sum
 }
+
+// Nodes are all nodes, parents before their children.
+func (t Tree) Nodes() []*Node { return t.order }
 
 // Total is the cost of the whole execution.
 func (t Tree) Total() Sum {
 	var sum Sum
-	for _, id := range t.Roots() {
-		sum = sum.plus(t.nodes[id].Subtree)
+	for _, n := range t.Roots {
+		sum = sum.plus(n.Subtree)
 	}
 	return sum
+}
+
+// compare is an order of nodes that does not depend on the order of calls.
+func compare(a, b *Node) int {
+	return cmp.Or(strings.Compare(a.AgentID, b.AgentID), strings.Compare(a.ParentID, b.ParentID), cmp.Compare(a.Depth, b.Depth),
+		slices.Compare(a.Branches, b.Branches))
 }
