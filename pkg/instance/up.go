@@ -56,7 +56,8 @@ var ErrMisuse = errors.New("used wrongly")
 // ErrLost says that a part's data are gone while another part remembers them.
 var ErrLost = errors.New("data lost")
 
-// Up starts what is not running, and returns when everything is ready. It is idempotent: what runs is left alone.
+// Up starts what is not running, and returns when everything is ready. It is idempotent: what runs is left alone, except
+// services of another build, or whose parts have moved, which are restarted one after the other.
 // On an error what it started stays up and is remembered, so that `weir down` ends it.
 func Up(ctx context.Context, c Config) (State, error) {
 	if err := c.checkPrograms(); err != nil { // before the lock, which makes the folder
@@ -80,6 +81,7 @@ func Up(ctx context.Context, c Config) (State, error) {
 	if err := c.upParts(ctx, &s); err != nil {
 		return s, err
 	}
+	c.oldParts(s)
 	c.Say("topics, tables and migrations")
 	if err := c.initialise(ctx, s); err != nil {
 		return s, err
@@ -215,8 +217,8 @@ func (c Config) replicas(program string, before []Service) int {
 	return max(1, n)
 }
 
-// upServices ends the copies that are no longer named, and starts those that do not run or whose parts have moved, on
-// the ports they had before. Whatever happens on the way, what runs stands in instance.json.
+// upServices ends the copies that are no longer named, and starts those that do not run, whose parts have moved or that run
+// another build, on the ports they had before. Whatever happens on the way, what runs stands in instance.json.
 func (c Config) upServices(s *State) error {
 	wanted := c.copies(s.Services)
 	if err := c.retire(s, wanted); err != nil {
@@ -226,11 +228,16 @@ func (c Config) upServices(s *State) error {
 	for _, w := range wanted {
 		old, known := find(s.Services, w.name)
 		if known && old.Alive() {
-			same := old.Settings == settings(c.Dir.serviceCommand(c.Bin, w.program, w.name, "", *s))
-			if same && (w.grpc == 0 || old.GRPC != "") {
+			command := c.Dir.serviceCommand(c.Bin, w.program, w.name, "", *s)
+			same := old.Settings == settings(command) && (w.grpc == 0 || old.GRPC != "")
+			switch build := c.runsThisBuild(old, command.Path); {
+			case same && build:
 				continue
+			case build:
+				c.Say("restarting %s: what it was told has changed", w.name)
+			default:
+				c.Say("restarting %s: it runs another build than %s", w.name, command.Path)
 			}
-			c.Say("restarting %s: what it was told has changed", w.name)
 			if err := old.Stop(serviceGrace); err != nil {
 				return err
 			}

@@ -26,6 +26,7 @@ func TestLife(t *testing.T) {
 	if again := p.must("up", "--json"); !strings.Contains(again.out, `"services"`) {
 		t.Errorf("up --json says %s", again.out)
 	}
+	checkNewBuild(t, p)
 	key := p.fill(root)
 	for i := range 5 {
 		p.spend(key, fmt.Sprintf("r%d", i))
@@ -54,6 +55,30 @@ func TestLife(t *testing.T) {
 		t.Errorf("audit after the cut: %+v", a)
 	}
 	checkLostData(t, p, key)
+}
+
+// checkNewBuild: the service whose program was built anew is restarted by `up`, and no other.
+func checkNewBuild(t *testing.T, p *place) {
+	t.Helper()
+	before, breaker := p.pids(), filepath.Join(os.Getenv(binEnv), "breaker")
+	program, err := os.ReadFile(breaker)
+	if err == nil {
+		err = os.Remove(breaker) // as a build does: a program that runs cannot be written to
+	}
+	if err == nil {
+		err = os.WriteFile(breaker, append(program, "another build"...), 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := p.must("up"); !strings.Contains(a.err, "restarting breaker: it runs another build") {
+		t.Errorf("up of a new build: %+v", a)
+	}
+	for name, pid := range p.pids() {
+		if restarted := pid != before[name]; restarted != (name == "breaker") {
+			t.Errorf("%s: restarted %v", name, restarted)
+		}
+	}
 }
 
 // budget is acme's counters without what the clock moves.

@@ -1,0 +1,104 @@
+package instance
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weir-project/weir/pkg/embedded/part"
+)
+
+// program puts a program into a folder: sleep, with a few bytes more at its end that tell builds apart.
+func program(t *testing.T, path, build string) {
+	t.Helper()
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = os.Remove(path) // as a build does: a file that runs cannot be written to
+	if err := os.WriteFile(path, append(b, build...), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRunsKnowsAnotherBuild(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "admission")
+	program(t, path, "one")
+	p, err := part.Spawn(part.Command{Kind: "admission", Path: path, Args: []string{"60"}, LogFile: path + ".log"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Kill() })
+	for _, c := range []struct {
+		name string
+		do   func()
+		want bool
+	}{
+		{"as it was started", func() {}, true},
+		{"built anew, to the same bytes", func() { program(t, path, "one") }, true},
+		{"another of the same size", func() { program(t, path, "two") }, false},
+		{"another", func() { program(t, path, "three") }, false},
+		{"none", func() { _ = os.Remove(path) }, false},
+	} {
+		c.do()
+		if got, err := runs(p.PID, path); got != c.want || err != nil {
+			t.Errorf("%s: %v, %v", c.name, got, err)
+		}
+	}
+	if _, err := runs(1<<30, path); err == nil {
+		t.Error("no such process, and no error")
+	}
+}
+
+// A new build beside a running instance: its services are started anew, those of the same build are left alone.
+func TestUpServicesRestartsAnotherBuild(t *testing.T) {
+	bin := t.TempDir()
+	var said []string
+	c := Config{Dir: Dir(t.TempDir()), Bin: bin, Say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	if err := os.MkdirAll(string(c.Dir)+"/log", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := parts("postgres://u:p@127.0.0.1:3/d")
+	t.Cleanup(func() {
+		for _, v := range s.Services {
+			_ = v.Kill()
+		}
+	})
+	for _, name := range Programs() {
+		path := filepath.Join(bin, name)
+		program(t, path, "old")
+		p, err := part.Spawn(part.Command{Kind: name, Path: path, Args: []string{"60"}, LogFile: c.Dir.Log(name)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Kill() })
+		v := Service{Name: name, Program: name, Part: *p, Settings: settings(c.Dir.serviceCommand(bin, name, name, "", s))}
+		if v.Address = "http://127.0.0.1:0"; name == "admission" {
+			v.GRPC = "127.0.0.1:0"
+		}
+		s.Services = append(s.Services, v)
+	}
+	before := map[string]int{}
+	for _, v := range s.Services {
+		before[v.Name] = v.PID
+	}
+	program(t, filepath.Join(bin, "breaker"), "new")
+	if err := c.upServices(&s); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range s.Services {
+		if restarted := v.PID != before[v.Name]; restarted != (v.Name == "breaker") {
+			t.Errorf("%s: restarted %v", v.Name, restarted)
+		}
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "restarting breaker: it runs another build") {
+		t.Errorf("said %q", said)
+	}
+}
