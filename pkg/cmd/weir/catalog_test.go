@@ -207,9 +207,10 @@ func TestPricesOverTheBroker(t *testing.T) {
 		}
 	}
 	again := decodeJSON[struct {
-		Models, Published int
-		Changes           []any
-		Oddities          []struct{ Row, Field, Kind, Reason string }
+		Models, Published, Unnamed int
+
+		Changes  []any
+		Oddities []struct{ Row, Field, Kind, Reason string }
 	}](t, weir(t, "", "prices", "import", "--yes", sample, "--json"))
 	if again.Models != 66 || again.Published != 0 || len(again.Changes) != 0 || len(again.Oddities) == 0 {
 		t.Errorf("%+v", again)
@@ -231,6 +232,28 @@ func TestPricesOverTheBroker(t *testing.T) {
 	dearer := file(t, "dear.json", price("0.0025"))
 	if a := weir(t, "", "prices", "diff", dearer); a.code != 1 || !strings.Contains(a.out, "more than tenfold") {
 		t.Errorf("a jump: %s", a.out)
+	}
+	// A file with one model changes that one: the others are kept, and are no changes.
+	part := decodeJSON[struct {
+		Models, Published, Unnamed int
+
+		Changes []struct {
+			Kind, Provider, Model string
+
+			Jump   bool
+			Fields []any
+		}
+		Oddities []any
+	}](t, weir(t, "", "prices", "diff", dearer, "--json"))
+	if part.Models != 1 || len(part.Changes) != 1 || part.Changes[0].Model != "gpt-4o" || part.Unnamed == 0 {
+		t.Errorf("of a part of the file: %+v", part)
+	}
+	if a := weir(t, "", "prices", "import", "--yes", dearer); a.code != 0 || strings.Contains(a.out, "\n- ") || !strings.Contains(a.out, "1 models read, 1 changes\n") ||
+		!strings.Contains(a.out, "are not in the file and keep their prices\n") {
+		t.Errorf("import of a part: %+v", a)
+	}
+	if a := weir(t, "", "prices", "diff", dearer); a.code != 0 {
+		t.Errorf("nothing changes, and exit %d: %s", a.code, a.out)
 	}
 	if _, err := os.Stat(".weir"); err == nil {
 		t.Error("a folder was left behind")

@@ -24,7 +24,7 @@ func (a *app) pricesCmd() *cobra.Command {
 	var from string
 	imp := &cobra.Command{
 		Use: "import FILE", Short: "Import a LiteLLM price file: shows the difference and asks",
-		Long: "Import reads LiteLLM's price file. Odd fields are reported. A model's first price is in force from the\nbeginning, later ones from now or from --effective-from.",
+		Long: "Import reads LiteLLM's price file, or a part of one: models that it does not name keep their prices. Odd fields are reported.\nA model's first price is in force from the beginning, later ones from now or from --effective-from.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.pricesImport(c, args[0], yes, from, time.Now().UTC())
@@ -123,9 +123,7 @@ func (a *app) pricesImport(c *cobra.Command, file string, yes bool, from string,
 func (f priceFile) records(effective, now time.Time) ([]bus.Record, error) {
 	changed := map[string]bool{}
 	for _, ch := range f.changes {
-		if ch.Kind != pricing.Absent {
-			changed[ch.Provider+"/"+ch.Model] = true
-		}
+		changed[ch.Provider+"/"+ch.Model] = true
 	}
 	var records []bus.Record
 	for _, v := range f.rows {
@@ -198,12 +196,12 @@ func (f priceFile) view(published int) map[string]any {
 	for _, o := range f.odd {
 		odd = append(odd, oddity(o))
 	}
-	return map[string]any{"models": len(f.rows), "changes": changes, "oddities": odd, "published": published}
+	return map[string]any{"models": len(f.rows), "changes": changes, "oddities": odd, "published": published, "unnamed": pricing.Unnamed(f.book, f.rows)}
 }
 
 func (f priceFile) print(out io.Writer) {
 	for _, ch := range f.changes {
-		mark := map[string]string{pricing.Added: "+", pricing.Changed: "~", pricing.Absent: "-"}[ch.Kind]
+		mark := map[string]string{pricing.Added: "+", pricing.Changed: "~"}[ch.Kind]
 		note := ""
 		if ch.Jump {
 			note = "   <- more than tenfold: is the unit right?"
@@ -225,6 +223,9 @@ func (f priceFile) print(out io.Writer) {
 		_ = w.Flush() // out's errors show at the last line
 	}
 	fmt.Fprintf(out, "\n%d models read, %d changes\n", len(f.rows), len(f.changes))
+	if n := pricing.Unnamed(f.book, f.rows); n > 0 {
+		fmt.Fprintf(out, "%d models of these providers are not in the file and keep their prices\n", n)
+	}
 }
 
 func orNone(s string) string {

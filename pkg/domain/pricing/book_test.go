@@ -249,22 +249,26 @@ func TestBookIsImmutable(t *testing.T) {
 func TestDiff(t *testing.T) {
 	b := bookOf(t,
 		one(t, "same", `{"litellm_provider":"p","input_cost_per_token":1e-6}`),
-		one(t, "gone", `{"litellm_provider":"p","input_cost_per_token":1e-6}`),
+		one(t, "kept", `{"litellm_provider":"p","input_cost_per_token":1e-6}`),
 		one(t, "other", `{"litellm_provider":"q","input_cost_per_token":1e-6}`),
 		one(t, "cut", `{"litellm_provider":"p","input_cost_per_token":5e-6,"output_cost_per_token":1e-6}`))
-	changes := pricing.Diff(b, []pricing.Version{
+	rows := []pricing.Version{
 		one(t, "same", `{"litellm_provider":"p","input_cost_per_token":0.000001}`),
 		one(t, "cut", `{"litellm_provider":"p","input_cost_per_token":4e-6,"output_cost_per_token":1}`),
 		one(t, "new", `{"litellm_provider":"p","input_cost_per_token":1e-6}`),
-	}, now())
-	if len(changes) != 3 {
+	}
+	changes := pricing.Diff(b, rows, now())
+	if len(changes) != 2 {
 		t.Fatalf("%+v", changes)
 	}
-	cut, gone, added := changes[0], changes[1], changes[2]
+	cut, added := changes[0], changes[1]
 	if cut.Kind != pricing.Changed || !cut.Jump || len(cut.Fields) != 2 || cut.Fields[0] != (pricing.FieldChange{Field: "input_tokens", Old: "0.000005", New: "0.000004"}) {
 		t.Errorf("%+v", cut)
 	}
-	if gone.Kind != pricing.Absent || gone.Model != "gone" || added.Kind != pricing.Added || added.Jump {
-		t.Errorf("%+v %+v", gone, added)
+	if added.Kind != pricing.Added || added.Jump {
+		t.Errorf("%+v", added)
+	}
+	if n := pricing.Unnamed(b, rows); n != 1 { // "kept"; the other is another provider's
+		t.Errorf("%d models are not named", n)
 	}
 }

@@ -14,7 +14,6 @@ import (
 const (
 	Added   = "added"
 	Changed = "changed"
-	Absent  = "absent" // in the book, not in the rows: stays in force
 )
 
 // Change is what importing a row would do to one model, for review.
@@ -31,14 +30,12 @@ type Change struct {
 type FieldChange struct{ Field, Old, New string }
 
 // Diff compares rows with what is in force at an instant, by provider and
-// model as the source names them. Models without any change are not listed.
+// model as the source names them. Models without any change are not listed,
+// nor are those of the book that the rows do not name: an import leaves them as
+// they are.
 func Diff(old *Book, rows []Version, at time.Time) []Change {
 	var changes []Change
-	seen := map[[2]string]bool{}
-	providers := map[string]bool{}
 	for _, row := range rows {
-		seen[[2]string{row.Provider, row.Model}] = true
-		providers[row.Provider] = true
 		h, known := old.History(row.Provider, row.Model)
 		before, known2 := h.At(at)
 		c := Change{Kind: Changed, Provider: row.Provider, Model: row.Model}
@@ -51,15 +48,27 @@ func Diff(old *Book, rows []Version, at time.Time) []Change {
 			changes = append(changes, c)
 		}
 	}
-	for _, h := range old.Histories() {
-		if providers[h.Provider] && !seen[[2]string{h.Provider, h.Model}] {
-			changes = append(changes, Change{Kind: Absent, Provider: h.Provider, Model: h.Model})
-		}
-	}
 	slices.SortStableFunc(changes, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Model, b.Model))
 	})
 	return changes
+}
+
+// Unnamed counts the models of the book that have a provider of the rows but are
+// not among them: an import of the rows leaves them as they are.
+func Unnamed(old *Book, rows []Version) int {
+	named, providers := map[[2]string]bool{}, map[string]bool{}
+	for _, row := range rows {
+		named[[2]string{row.Provider, row.Model}] = true
+		providers[row.Provider] = true
+	}
+	n := 0
+	for _, h := range old.Histories() {
+		if providers[h.Provider] && !named[[2]string{h.Provider, h.Model}] {
+			n++
+		}
+	}
+	return n
 }
 
 func fieldChanges(before, after Version) (fields []FieldChange, jump bool) {
