@@ -107,7 +107,7 @@ type charge struct {
 	whole bool
 	// cacheHit is the kind of cache that answered, "" for none.
 	cacheHit string
-	// flags are what the answer says beside the figures: cache_hit, dearer_model, unknown_usage, unpriced.
+	// flags are what the answer says beside the figures: cache_hit, dearer_model, total_mismatch, unknown_usage, unpriced.
 	flags []string
 	// tier and responseID are what the provider's object said, where meters stand in for it.
 	tier, responseID string
@@ -123,8 +123,8 @@ func chargeFor(req settleRequest, s subject, book *pricing.Book, contract tenant
 		return c.fromCache(req), nil
 	}
 	u, stated, p := statedUsage(req, s.call.Provider)
-	if p == nil && !stated && saysSomething(req.Usage) {
-		c.flags = append(c.flags, flagUnknownUsage)
+	if p == nil {
+		c.flags = odd(req, u, stated)
 	}
 	switch {
 	case p != nil:
@@ -221,9 +221,21 @@ func statedUsage(req settleRequest, provider string) (u usage.Usage, stated bool
 	return u, !u.Missing(), nil
 }
 
-// flagUnknownUsage says in an answer that the provider's object has members, of which none is usage that anybody here knows:
-// a usage of another api than was named, most likely. It is missing usage, and the caller should see that it is.
-const flagUnknownUsage = "unknown_usage"
+// odd are the flags of a provider's object that its sender should see: that it has members of which none is usage that anybody
+// here knows, which is missing usage (of another api than was named, most likely); that it counts some tokens under a name that
+// the api does not have; that its counts contradict one another.
+func odd(req settleRequest, u usage.Usage, stated bool) []string {
+	if !stated && saysSomething(req.Usage) {
+		return []string{usage.FlagUnknown}
+	}
+	var flags []string
+	for _, f := range []string{usage.FlagTotalMismatch, usage.FlagUnknown} {
+		if slices.Contains(u.Flags, f) {
+			flags = append(flags, f)
+		}
+	}
+	return flags
+}
 
 // saysSomething reports whether a provider's object has a member.
 func saysSomething(raw json.RawMessage) bool { return bytes.IndexByte(raw, '"') >= 0 }

@@ -71,7 +71,8 @@ func TestChargeUnpricedKeepsTheHold(t *testing.T) {
 	}
 }
 
-// Goal: a provider's object in which nothing is known is missing usage, and the answer says that there was one.
+// Goal: a provider's object in which nothing is known is missing usage, and the answer says that there was one; as it says that some
+// of it is not known, or contradicts the rest.
 func TestUnknownUsageIsFlagged(t *testing.T) {
 	for _, c := range []struct {
 		usage, api, status, flags string
@@ -83,7 +84,10 @@ func TestUnknownUsageIsFlagged(t *testing.T) {
 		{`{"tokens_in":3}`, "chat.completions", statusFailed, "unknown_usage", false},
 		{` { } `, "chat.completions", "", "", true},
 		{`null`, "chat.completions", "", "", true},
-		{`{"prompt_tokens":3,"tokens_in":3}`, "chat.completions", "", "", false},
+		{`{"prompt_tokens":3,"tokens_in":3}`, "chat.completions", "", "unknown_usage", false},
+		{`{"promt_tokens":1200,"completion_tokens":5,"total_tokens":1205}`, "chat.completions", "", "total_mismatch unknown_usage", false},
+		{`{"prompt_tokens":3,"completion_tokens":5,"total_tokens":9}`, "chat.completions", "", "total_mismatch", false},
+		{`{"prompt_tokens":3,"completion_tokens":5,"total_tokens":8,"queue_time":2}`, "chat.completions", "", "", false},
 	} {
 		got, p := chargeFor(settleRequest{Usage: json.RawMessage(c.usage), API: c.api, Status: c.status}, thirtyCents(), flatBook(), roomy())
 		if p != nil || got.estimated != c.estimated || strings.Join(got.flags, " ") != c.flags || c.estimated && got.raw.String() != "0.3" {

@@ -138,7 +138,7 @@ type settleAnswer struct {
 	OverageUSD  money.USD `json:"overage_usd"`
 	Estimated   bool      `json:"estimated"`
 	Late        bool      `json:"late"`
-	// Flags: cache_hit, dearer_model, unknown_usage, unpriced.
+	// Flags: cache_hit, dearer_model, total_mismatch, unknown_usage, unpriced.
 	Flags   []string `json:"flags"`
 	EventID string   `json:"event_id"`
 }

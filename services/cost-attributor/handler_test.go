@@ -52,6 +52,12 @@ func TestStates(t *testing.T) {
 		}, "", "0", ""},
 		"no meters":   {func(e *usageevent.Event) { e.Data.Usage, e.Data.Meters = nil, map[string]money.Decimal{} }, "no_usage", "", ""},
 		"empty usage": {func(e *usageevent.Event) { e.Data.Usage = []byte("{}") }, "no_usage", "", ""},
+		"misspelt, charged by what is known": {func(e *usageevent.Event) {
+			e.Data.Usage = []byte(`{"promt_tokens":1000,"completion_tokens":100}`)
+		}, "", "0.001", "unknown_usage"},
+		"contradictory": {func(e *usageevent.Event) {
+			e.Data.Usage = []byte(`{"prompt_tokens":1000,"completion_tokens":100,"total_tokens":7}`)
+		}, "", "0.0035", "total_mismatch"},
 		"a cache hit": {func(e *usageevent.Event) {
 			e.Data.Usage, e.Data.Meters = nil, map[string]money.Decimal{"input_tokens": {}}
 		}, "", "0", ""},

@@ -109,7 +109,7 @@ func read(v verified, f *ledger.Facts) (usage.Usage, error) {
 		return u, unusable(err)
 	}
 	if u.Missing() && f.Status == ledger.Success || u.Missing() && f.Status == "" {
-		return u, rejected(reasonNoUsage, "neither usage nor meters, and the status is not FAILED or PARTIAL")
+		return u, rejected(reasonNoUsage, "%s, and the status is not FAILED or PARTIAL", missing(d))
 	}
 	// A bare usage object and meters say nothing about the tier; the sender may.
 	if u.ServiceTier == "" {

@@ -1,13 +1,18 @@
 package usage
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // bedrockUsage is Converse's usage: inputTokens excludes cache reads and
-// writes, as with Anthropic. totalTokens is not relied on: for streams of
-// OpenAI-family models it was seen to count writes twice.
+// writes, as with Anthropic. totalTokens is not relied on: it may be with or
+// without the cache, and for streams of OpenAI-family models it was seen to
+// count writes twice.
 type bedrockUsage struct {
 	Input      count `json:"inputTokens"`
 	Output     count `json:"outputTokens"`
+	Total      count `json:"totalTokens"`
 	CacheRead  count `json:"cacheReadInputTokens"`
 	CacheWrite count `json:"cacheWriteInputTokens"`
 	Details    []struct {
@@ -71,6 +76,11 @@ func parseBedrock(u *Usage, raw []byte) (bool, error) {
 		} else {
 			fiveMinutes = plus(fiveMinutes, d.Input.n)
 		}
+	}
+	plain := found.Input.n + found.Output.n
+	all := plain + found.CacheRead.n + found.CacheWrite.n
+	if found.Total.set && !slices.Contains([]int64{plain, all, all + found.CacheWrite.n}, found.Total.n) {
+		u.flag(FlagTotalMismatch)
 	}
 	u.add(Input, found.Input.n)
 	u.add(CacheRead, found.CacheRead.n)

@@ -18,6 +18,12 @@ const (
 // tokens (so that there are ContextTokens).
 type parser func(u *Usage, raw []byte) (counted bool, err error)
 
+// dialect is how an api reports usage. A span has no names of its own.
+type dialect struct {
+	parse parser
+	names func() names // nil: what it does not know is not looked for
+}
+
 // Normalise turns what a provider returned into disjoint meters. raw is the
 // whole response object, or its bare usage object, or {"stream": [chunk, …]}
 // with the chunks as received. provider has the OpenTelemetry name, api is
@@ -27,20 +33,23 @@ type parser func(u *Usage, raw []byte) (counted bool, err error)
 // wrap ErrUnknownAPI, ErrMalformed, ErrNegative, ErrTooLarge or ErrAggregate.
 func Normalise(provider, api string, raw []byte) (Usage, error) {
 	u := Usage{Provider: provider, Meters: Meters{}}
-	parse := choose(provider, api)
-	if parse == nil {
+	of := choose(provider, api)
+	if of.parse == nil {
 		return Usage{}, fmt.Errorf("%w: provider %.64q, api %.64q", ErrUnknownAPI, provider, api)
 	}
 	if len(raw) > MaxPayload {
 		return Usage{}, fmt.Errorf("%w: payload of %d bytes", ErrTooLarge, len(raw))
 	}
-	counted, err := parse(&u, raw)
+	counted, err := of.parse(&u, raw)
 	if err != nil {
 		return Usage{}, fmt.Errorf("%s: %w", strings.TrimSpace(provider+" "+api), err)
 	}
 	u.setTier(api)
 	if u.Missing() {
 		return u, nil
+	}
+	if of.names != nil && strangers(raw, of.names()) {
+		u.flag(FlagUnknown)
 	}
 	in, out := u.Tokens()
 	if counted {
@@ -52,57 +61,57 @@ func Normalise(provider, api string, raw []byte) (Usage, error) {
 	return u, nil
 }
 
-func choose(provider, api string) parser {
+func choose(provider, api string) dialect {
 	switch api {
 	case "":
 		return usual(provider)
 	case "chat.completions":
 		switch provider {
 		case "perplexity":
-			return parsePerplexity
+			return dialect{parsePerplexity, openAINames}
 		case "gcp.gemini", "gcp.vertex_ai", "gcp.gen_ai", "gemini", "vertex_ai":
-			return parseGeminiCompat
+			return dialect{parseGeminiCompat, openAINames}
 		}
-		return parseOpenAI
+		return dialect{parseOpenAI, openAINames}
 	case "completions", "responses", "embeddings", "audio.transcriptions", "audio.translations", "batches":
-		return parseOpenAI
+		return dialect{parseOpenAI, openAINames}
 	case "images.generate", "images.edit":
-		return parseOpenAIImages
+		return dialect{parseOpenAIImages, openAINames}
 	case "messages", "messages.batches":
-		return parseAnthropic
+		return dialect{parseAnthropic, anthropicNames}
 	case "generateContent", "streamGenerateContent":
-		return parseGemini
+		return dialect{parseGemini, geminiNames}
 	case "Converse", "ConverseStream":
-		return parseBedrock
+		return dialect{parseBedrock, bedrockNames}
 	case "v2/chat", "v2/rerank", "v2/embed", "v1/chat", "v1/rerank", "v1/embed":
-		return parseCohere
+		return dialect{parseCohere, cohereNames}
 	}
 	if provider == "otel" && strings.HasPrefix(api, "span") {
-		return parseSpan
+		return dialect{parse: parseSpan}
 	}
-	return nil
+	return dialect{}
 }
 
-// usual is the parser of a call whose api is not named.
-func usual(provider string) parser {
+// usual is the dialect of a call whose api is not named.
+func usual(provider string) dialect {
 	switch provider {
 	case "openai", "azure.ai.openai", "azure.ai.inference", "azure", "mistral_ai", "mistral", "vllm", "ollama",
 		"groq", "deepseek", "x_ai", "xai", "moonshot_ai":
-		return parseOpenAI
+		return dialect{parseOpenAI, openAINames}
 	case "perplexity":
-		return parsePerplexity
+		return dialect{parsePerplexity, openAINames}
 	case "anthropic":
-		return parseAnthropic
+		return dialect{parseAnthropic, anthropicNames}
 	case "gcp.gemini", "gcp.vertex_ai", "gcp.gen_ai", "gemini", "vertex_ai":
-		return parseGemini
+		return dialect{parseGemini, geminiNames}
 	case "aws.bedrock", "bedrock":
-		return parseBedrock
+		return dialect{parseBedrock, bedrockNames}
 	case "cohere":
-		return parseCohere
+		return dialect{parseCohere, cohereNames}
 	case "otel":
-		return parseSpan
+		return dialect{parse: parseSpan}
 	}
-	return nil
+	return dialect{}
 }
 
 // setTier settles tier and batch, which say the same thing for batch jobs.

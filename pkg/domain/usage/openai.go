@@ -2,6 +2,7 @@ package usage
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/weir-project/weir/pkg/domain/money"
 )
@@ -155,6 +156,14 @@ func (o *openAIUsage) completion() completion {
 	return c
 }
 
+// checkTotal flags a total that is none of the sums that it may be, and a count that is stated in two spellings and differs.
+func (u *Usage) checkTotal(o *openAIUsage, sums ...int64) {
+	twice := func(a, b count) bool { return a.set && b.set && a.n != b.n }
+	if o.TotalTokens.set && !slices.Contains(sums, o.TotalTokens.n) || twice(o.PromptTokens, o.InputTokens) || twice(o.CompletionTokens, o.OutputTokens) {
+		u.flag(FlagTotalMismatch)
+	}
+}
+
 func parseOpenAI(u *Usage, raw []byte) (bool, error) {
 	o, err := readOpenAI(u, raw)
 	if err != nil {
@@ -168,15 +177,12 @@ func parseOpenAI(u *Usage, raw []byte) (bool, error) {
 		return false, err
 	}
 	p, c := o.prompt(), o.completion()
-	if total := o.TotalTokens; total.set && total.n != p.total+c.total {
-		// Some servers (xAI) leave reasoning out of the completion: the
-		// total gives it away.
-		if total.n == p.total+c.total+c.reasoning {
-			c.total += c.reasoning
-		} else {
-			u.flag(FlagTotalMismatch)
-		}
+	// Some servers (xAI) leave reasoning out of the completion: the total gives
+	// it away.
+	if total := o.TotalTokens; total.set && total.n != p.total+c.total && total.n == p.total+c.total+c.reasoning {
+		c.total += c.reasoning
 	}
+	u.checkTotal(o, p.total+c.total)
 	if err := u.addPrompt(p, CacheWrite); err != nil {
 		return false, err
 	}
@@ -222,7 +228,9 @@ func parseOpenAIImages(u *Usage, raw []byte) (bool, error) {
 		}
 		c.image = max(0, c.total-c.reasoning-text)
 	}
-	if err := u.addPrompt(o.prompt(), CacheWrite); err != nil {
+	p := o.prompt()
+	u.checkTotal(o, p.total+c.total)
+	if err := u.addPrompt(p, CacheWrite); err != nil {
 		return false, err
 	}
 	return true, u.addCompletion(c)
@@ -245,6 +253,7 @@ func parseGeminiCompat(u *Usage, raw []byte) (bool, error) {
 		c.total += gap
 		c.reasoning = max(gap, c.reasoning)
 	}
+	u.checkTotal(o, p.total+c.total)
 	if err := u.addPrompt(p, CacheWrite); err != nil {
 		return false, err
 	}

@@ -11,9 +11,10 @@ func parsePerplexity(u *Usage, raw []byte) (bool, error) {
 		u.flag(FlagMissing)
 		return false, nil
 	}
-	c := o.completion()
+	p, c := o.prompt(), o.completion()
 	c.reasoning = 0
-	if err := u.addPrompt(o.prompt(), CacheWrite); err != nil {
+	u.checkTotal(o, p.total+c.total, p.total+c.total+o.ReasoningTokens.n, p.total+c.total+o.ReasoningTokens.n+o.CitationTokens.n)
+	if err := u.addPrompt(p, CacheWrite); err != nil {
 		return false, err
 	}
 	u.add(Reasoning, o.ReasoningTokens.n)

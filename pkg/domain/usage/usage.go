@@ -8,14 +8,15 @@ import (
 
 // NormaliserVersion names the rules of this package. Entries store it beside
 // the raw usage, so that a change of rules can be re-rated.
-const NormaliserVersion = "1"
+const NormaliserVersion = "2"
 
 // Flags that Normalise reports.
 const (
 	FlagMissing       = "usage_missing"      // the provider said nothing: estimate or reconcile
 	FlagTTLUnknown    = "ttl_unknown"        // cache writes of unknown time to live, taken as 5 minutes
 	FlagCacheOverlap  = "cache_overlap"      // cached tokens exceed the text part: modalities capped by it
-	FlagTotalMismatch = "total_mismatch"     // the stated total is not the sum of its parts
+	FlagTotalMismatch = "total_mismatch"     // the stated total is not the sum of its parts, or one count is stated twice and differently
+	FlagUnknown       = "unknown_usage"      // tokens are counted under a name that the api does not have: not charged, or not at their rate
 	FlagIterations    = "iterations_exceed"  // sampling passes add up to more than the stated usage
 	FlagThinkingGap   = "thinking_from_gap"  // reasoning found only as the gap in the total
 	FlagSplitMismatch = "cache_ttl_mismatch" // the split by time to live exceeds the stated cache writes

@@ -1220,7 +1220,7 @@ type SettleResponse struct {
 	Estimated   bool   `protobuf:"varint,8,opt,name=estimated,proto3" json:"estimated,omitempty"`
 	Late        bool   `protobuf:"varint,9,opt,name=late,proto3" json:"late,omitempty"`
 	EventId     string `protobuf:"bytes,10,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	// cache_hit, dearer_model, unknown_usage, unpriced.
+	// cache_hit, dearer_model, total_mismatch, unknown_usage, unpriced.
 	Flags         []string `protobuf:"bytes,11,rep,name=flags,proto3" json:"flags,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
