@@ -101,7 +101,7 @@ func (w *walker) value(in place) {
 	case '"':
 		w.string()
 	default:
-		for w.at < len(w.text) && bytes.IndexByte([]byte(",]} \t\r\n"), w.text[w.at]) < 0 {
+		for c := w.here(); c > ' ' && c != ',' && c != ']' && c != '}'; c = w.here() {
 			w.at++
 		}
 	}
