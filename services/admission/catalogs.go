@@ -2,6 +2,7 @@ package admission
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/catalog"
@@ -19,6 +20,7 @@ type catalogs struct {
 	// followers are those of the four, of the revocations and of the kill switches.
 	followers []*bus.Follower
 	ownKey    string
+	wasLoaded atomic.Bool // what was applied once was applied once
 }
 
 func (s *Service) followCatalogs() {
@@ -46,12 +48,18 @@ func (s *Service) followCatalogs() {
 
 // loaded reports whether everything needed to judge a request was applied once, revocations and kills included.
 func (c *catalogs) loaded() bool {
+	if c.wasLoaded.Load() {
+		return true
+	}
 	for _, f := range c.followers {
 		if !f.Ready() {
 			return false
 		}
 	}
 	_, ok := c.signing.Get(c.ownKey)
+	if ok {
+		c.wasLoaded.Store(true)
+	}
 	return ok
 }
 

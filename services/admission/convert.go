@@ -177,7 +177,7 @@ func tokens(e pricing.Estimate) (in, out int64) {
 
 // content is what a repeat of the reservation must state alike. The execution's own figures come from its token, which
 // may be renewed in between, so the token itself is no part of it.
-func content(req reserveRequest, c call) admit.Content {
+func content(req *reserveRequest, c *call) admit.Content {
 	out := admit.Content{Provider: req.Provider, Model: req.Model, Effect: c.Effect, Root: c.Root, Agent: c.Agent,
 		Parent: c.ParentAgent, CostCentre: c.CostCenter, Depth: int64(c.Depth), LeaseSeconds: req.LeaseSeconds}
 	out.Meters = make([]admit.Meter, 0, len(req.Estimate))
@@ -190,16 +190,16 @@ func content(req reserveRequest, c call) admit.Content {
 
 // answer is what an admitted reservation is told. It is a pure function of what the store keeps with the hold, so a
 // repeat gets the same bytes.
-func (h hold) answer(secret identity.Secret, k tenant.Contract) (*reserveAnswer, error) {
-	a := h.Answer
+func (h *hold) answer(secret identity.Secret, k *tenant.Contract) (*reserveAnswer, error) {
+	a := &h.Answer
 	receipt, err := identity.SignReceipt(secret, h.receipt())
 	if err != nil {
 		return nil, err
 	}
 	out := &reserveAnswer{
 		ReservationID: h.ID, State: stateOpen, Rung: a.Rung, Mode: a.Rung.Mode(), Model: h.call.Model,
-		Cache: cacheOf(k, a.Rung), PercentUsed: a.PercentUsed(),
-		Message:   told(k, h.call.Language, a.Rung, a.PercentUsed(), a.Saving).Message(),
+		Cache: cacheOf(*k, a.Rung), PercentUsed: a.PercentUsed(),
+		Message:   told(*k, h.call.Language, a.Rung, a.PercentUsed(), a.Saving).Message(),
 		Reserved:  amountsOf(a.Reserved),
 		Remaining: remaining{nanoUSD(a.Remaining.Minute), nanoUSD(a.Remaining.Day), nanoUSD(a.Remaining.Month)},
 		Receipt:   receipt, ReservedAt: clock(a.ReservedAt), ExpiresAt: clock(a.LeaseUntil),
@@ -208,7 +208,7 @@ func (h hold) answer(secret identity.Secret, k tenant.Contract) (*reserveAnswer,
 		out.Flags = []string{flagDearestRate}
 	}
 	if h.call.Root != "" {
-		x := a.Execution
+		x := &a.Execution
 		out.Execution = &executionPosition{RootExecutionID: h.call.Root, SpentUSD: nanoUSD(x.Spent), Depth: x.Depth, Calls: x.Calls}
 		if x.Limited {
 			left := nanoUSD(x.Remaining)
@@ -235,8 +235,8 @@ type hold struct {
 	rawCall     []byte
 }
 
-func (h hold) receipt() identity.Receipt {
-	a := h.Answer
+func (h *hold) receipt() identity.Receipt {
+	a := &h.Answer
 	return identity.Receipt{Tenant: h.Tenant, ReservationID: h.ID, ReservedAt: a.ReservedAt.UnixNano(), ExpiresAt: a.LeaseUntil.UnixNano(),
 		Fingerprint: h.Fingerprint, Epoch: h.Epoch, Day: a.Day, Month: a.Month, HeldNanos: int64(a.Reserved.Nanos),
 		InputTokens: a.Reserved.InputTokens, OutputTokens: a.Reserved.OutputTokens, Call: h.rawCall}

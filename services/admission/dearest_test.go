@@ -47,23 +47,25 @@ func TestUnknownPricePolicy(t *testing.T) {
 		s := pricedService(t, twoRates()...)
 		k := roomy()
 		k.UnknownPrice = c.policy
-		q, err := s.quote(caller{tenant: "acme", contract: k}, reserveRequest{Provider: c.provider, Model: c.model, Estimate: c.estimate}, identity.Execution{}, time.Now())
+		q := prepared{now: time.Now()}
+		err := s.quote(&caller{tenant: "acme", contract: k}, &reserveRequest{Provider: c.provider, Model: c.model, Estimate: c.estimate}, &identity.Execution{}, &q)
 		if c.held == "" {
 			if p, ok := err.(*Problem); !ok || p.Code != c.code {
 				t.Errorf("%s: %+v, %v", c.name, q, err)
 			}
 			continue
 		}
-		if err != nil || q.normal.Nanos.USD().String() != c.held || !q.asked.Dearest || q.asked.PriceVersion != "" {
+		if err != nil || q.request.Estimate.Nanos.USD().String() != c.held || !q.asked.Dearest || q.asked.PriceVersion != "" {
 			t.Errorf("%s: %+v, %v", c.name, q, err)
 		}
 	}
 	s := pricedService(t, twoRates()...)
 	k := roomy()
 	k.UnknownPrice = tenant.UnknownPriceDearest
-	q, err := s.quote(caller{tenant: "acme", contract: k}, reserveRequest{Provider: "openai", Model: "reads", Estimate: quantities{"input_tokens": "10", "max_output_tokens": "20"}},
-		identity.Execution{}, time.Now())
-	if err != nil || q.asked.Dearest || q.normal.Nanos.USD().String() != "0.5" || q.asked.PriceVersion == "" {
+	q := prepared{now: time.Now()}
+	err := s.quote(&caller{tenant: "acme", contract: k}, &reserveRequest{Provider: "openai", Model: "reads", Estimate: quantities{"input_tokens": "10", "max_output_tokens": "20"}},
+		&identity.Execution{}, &q)
+	if err != nil || q.asked.Dearest || q.request.Estimate.Nanos.USD().String() != "0.5" || q.asked.PriceVersion == "" {
 		t.Errorf("a model with a price is held at its own: %+v, %v", q, err)
 	}
 }

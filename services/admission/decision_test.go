@@ -91,8 +91,9 @@ func TestMonthCutIsToldOnce(t *testing.T) {
 func TestAdmittedDecisions(t *testing.T) {
 	d, at := quietDecisions(100), time.Unix(5, 0)
 	down := admit.Answer{ReservedAt: at, Rung: ladder.Saving, RungBefore: ladder.Caching, Reserved: admit.Estimate{Nanos: money.Nano(1)}}
-	d.admitted(acme(), "r1", call{Root: "x", Agent: "a"}, down, false)
-	d.admitted(acme(), "r1", call{Root: "x", Agent: "a"}, down, true)
+	c := acme()
+	d.admitted(&c, "r1", &call{Root: "x", Agent: "a"}, &down, false)
+	d.admitted(&c, "r1", &call{Root: "x", Agent: "a"}, &down, true)
 	if len(d.changes) != 2 || d.changes[0].GetId() != d.changes[1].GetId() || d.changes[0].GetRung() != 2 || d.changes[0].GetPreviousRung() != 1 ||
 		d.changes[0].GetKind() != weirv1.DecisionKind_DECISION_KIND_RUNG_CHANGED || d.changes[0].GetNotifyBilling() {
 		t.Errorf("%v", d.changes)
@@ -100,7 +101,7 @@ func TestAdmittedDecisions(t *testing.T) {
 	d.plain = nil
 	const calls = 10_000
 	for i := range calls {
-		d.admitted(acme(), fmt.Sprintf("res-%d", i), call{}, admit.Answer{ReservedAt: at}, false)
+		d.admitted(&c, fmt.Sprintf("res-%d", i), &call{}, &admit.Answer{ReservedAt: at}, false)
 	}
 	if n := len(d.plain); n < calls/200 || n > calls/50 || d.plain[0].GetSampleWeight() != 100 || d.plain[0].GetKind() != weirv1.DecisionKind_DECISION_KIND_ADMITTED {
 		t.Errorf("%d of %d, want about one in 100; the first is %v", n, calls, d.plain[0])

@@ -60,7 +60,7 @@ func (d *decisions) refused(c caller, reservation string, asked call, r admit.Re
 
 // admitted queues what an admission is news of: another rung than before, and, of those that are sampled, itself. A repeat
 // is told of its rung again, since the first answer may never have arrived; the id is the same.
-func (d *decisions) admitted(c caller, reservation string, asked call, a admit.Answer, repeat bool) {
+func (d *decisions) admitted(c *caller, reservation string, asked *call, a *admit.Answer, repeat bool) {
 	changed, sampled := a.Rung != a.RungBefore, !repeat && isSampled(reservation, d.sample)
 	if !changed && !sampled {
 		return
@@ -68,10 +68,10 @@ func (d *decisions) admitted(c caller, reservation string, asked call, a admit.A
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if changed {
-		d.queue(changedDecision(c, reservation, asked, a))
+		d.queue(changedDecision(*c, reservation, *asked, *a))
 	}
 	if sampled {
-		d.queue(admittedDecision(c, reservation, asked, a, d.sample))
+		d.queue(admittedDecision(*c, reservation, *asked, *a, d.sample))
 	}
 }
 

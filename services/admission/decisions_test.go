@@ -42,13 +42,13 @@ func TestDecisionsSurviveKafka(t *testing.T) {
 		trip := admit.Refusal{Code: admit.ExecutionBudgetExceeded, Limit: admit.LimitMaxCost}
 		acme, beta := caller{tenant: "acme", contract: plan()}, caller{tenant: "beta", contract: plan()}
 		for i := range maxChanges + 7 {
-			d.admitted(acme, fmt.Sprint(i), call{}, admit.Answer{Rung: ladder.Caching}, true)
+			d.admitted(&acme, fmt.Sprint(i), &call{}, &admit.Answer{Rung: ladder.Caching}, true)
 		}
 		for i := range maxPlain - 50 {
 			d.refused(acme, fmt.Sprint(i), call{}, admit.Refusal{Code: admit.RateLimited, Limit: admit.LimitRequests}, time.Unix(0, 0))
 		}
 		for i := range 150 {
-			d.admitted(acme, fmt.Sprint(i), call{}, admit.Answer{}, false)
+			d.admitted(&acme, fmt.Sprint(i), &call{}, &admit.Answer{}, false)
 		}
 		for range 3 { // the same execution is refused again and again: one trip
 			d.refused(acme, "r", call{Root: "x1"}, trip, time.Unix(0, 0))

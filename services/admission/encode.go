@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"encoding/json"
+
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/jsonwrite"
 )
@@ -89,4 +91,28 @@ func optionalUSD(o *jsonwrite.Object, name string, a *money.USD) {
 		return
 	}
 	o.Quoted(name, *a)
+}
+
+func (a batchAnswer) appendJSON(b []byte) []byte {
+	b = append(b, `{"results":[`...)
+	for i := range a.Results {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = a.Results[i].appendJSON(b)
+	}
+	return append(b, "]}"...)
+}
+
+func (r *batchResult) appendJSON(b []byte) []byte {
+	o := jsonwrite.New(b)
+	o.Int("status", int64(r.Status))
+	if r.Reservation != nil {
+		o.Appended("reservation", r.Reservation.appendJSON)
+	}
+	if r.Problem != nil {
+		text, _ := json.Marshal(r.Problem) // cannot fail: every member encodes
+		o.Raw("problem", text)
+	}
+	return o.End()
 }

@@ -77,6 +77,28 @@ func TestAppendedIsEncoded(t *testing.T) {
 	})
 }
 
+// Goal: so is the answer to a batch, with what was decided and what went wrong.
+func TestAppendedBatchIsEncoded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := batchAnswer{Results: make([]batchResult, rapid.IntRange(1, 4).Draw(t, "n"))}
+		for i := range a.Results {
+			r := &a.Results[i]
+			if r.Status = 409; rapid.Bool().Draw(t, "good") {
+				r.Status, r.Reservation = 201, &reserveAnswer{ReservationID: rapid.String().Draw(t, "id"), Receipt: "a.b"}
+				continue
+			}
+			r.Problem = problem("reservation_conflict", rapid.String().Draw(t, "detail"))
+		}
+		want, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := appender(a).appendJSON(nil); !bytes.Equal(got, want) {
+			t.Errorf("\n%s\n%s", got, want)
+		}
+	})
+}
+
 func BenchmarkReserveAnswerJSON(b *testing.B) {
 	left := nanoUSD(12_000_000_000)
 	a := reserveAnswer{ReservationID: "call-1", State: stateOpen, Rung: ladder.Rung(1), Mode: "caching", Model: "gpt-4o", Receipt: string(bytes.Repeat([]byte("A"), 600)),

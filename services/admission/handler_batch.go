@@ -58,8 +58,8 @@ func (s *Service) reserveBatch(ctx context.Context, c caller, items []batchItem)
 			results[i] = s.batchResult(answer{}, item.problem)
 			continue
 		}
-		p, err := s.prepare(c, item.req)
-		if err != nil {
+		var p prepared
+		if err := s.prepare(&c, &item.req, &p); err != nil {
 			results[i] = s.batchResult(answer{}, err)
 			continue
 		}
@@ -69,7 +69,7 @@ func (s *Service) reserveBatch(ctx context.Context, c caller, items []batchItem)
 		var a answer
 		err := r.Err
 		if err == nil {
-			a, err = s.conclude(c, ready[n], r.Reply)
+			a, err = s.conclude(&c, &ready[n], &r.Reply)
 		}
 		if a.rates.known > 0 {
 			last = a.rates

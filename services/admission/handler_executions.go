@@ -80,7 +80,7 @@ func (req executionRequest) check() *Problem {
 
 // child is an agent started by the holder of a token. Its root must still run; its limits can only be stricter.
 func (s *Service) child(ctx context.Context, c caller, req executionRequest, maxCost money.Nano, maxDepth int) (identity.Execution, error) {
-	parent, err := s.execution(c, string(req.ParentToken), s.deps.Now())
+	parent, err := s.execution(c.tenant, string(req.ParentToken), s.deps.Now())
 	if err != nil {
 		return identity.Execution{}, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/pricing"
 	"github.com/weir-project/weir/pkg/identity"
 	"github.com/weir-project/weir/pkg/usageevent"
@@ -16,62 +17,58 @@ import (
 
 // reserve decides whether a call may be made: POST /v1/reservations.
 func (s *Service) reserve(ctx context.Context, c caller, req reserveRequest) (answer, error) {
-	p, err := s.prepare(c, req)
+	var p prepared
+	if err := s.prepare(&c, &req, &p); err != nil {
+		return answer{}, err
+	}
+	reply, err := s.decide(ctx, &p.request)
 	if err != nil {
 		return answer{}, err
 	}
-	reply, err := s.decide(ctx, p.request)
-	if err != nil {
-		return answer{}, err
-	}
-	return s.conclude(c, p, reply)
+	return s.conclude(&c, &p, &reply)
 }
 
-// prepared is a reservation that the budget store can decide on.
+// prepared is a reservation that the budget store can decide on. It is a kilobyte, as the caller is half of one with its
+// contract, so the steps share both.
 type prepared struct {
 	now     time.Time
 	asked   call
 	request budgetstore.Request
 }
 
-// prepare is all that comes before the decision: it asks no store.
-func (s *Service) prepare(c caller, req reserveRequest) (prepared, error) {
+// prepare is all that comes before the decision, and fills p: it asks no store.
+func (s *Service) prepare(c *caller, req *reserveRequest, p *prepared) error {
 	// decode
-	if p := req.check(); p != nil {
-		return prepared{}, p
+	if wrong := req.check(); wrong != nil {
+		return wrong
 	}
-	now := s.deps.Now()
-	if p := s.killed(c.tenant, req.Provider, req.Model); p != nil {
-		s.decisions.refused(c, req.ReservationID, call{Agent: req.AgentID}, admit.Refusal{Code: admit.Killed}, now)
-		return prepared{}, p
+	p.now = s.deps.Now()
+	if wrong := s.killed(c.tenant, req.Provider, req.Model); wrong != nil {
+		s.decisions.refused(*c, req.ReservationID, call{Agent: req.AgentID}, admit.Refusal{Code: admit.Killed}, p.now)
+		return wrong
 	}
 
 	// load
-	execution, err := s.execution(c, string(req.ExecutionToken), now)
+	execution, err := s.execution(c.tenant, string(req.ExecutionToken), p.now)
 	if err != nil {
-		return prepared{}, err
+		return err
 	}
-	q, err := s.quote(c, req, execution, now)
-	if err != nil {
-		if p, ok := errors.AsType[*Problem](err); ok && p.Code == admit.UnknownPrice { // for billing to see, who can cure it
-			s.decisions.refused(c, req.ReservationID, call{Root: execution.Root, Agent: req.AgentID}, admit.Refusal{Code: admit.UnknownPrice}, now)
+	if err := s.quote(c, req, &execution, p); err != nil {
+		if wrong, ok := errors.AsType[*Problem](err); ok && wrong.Code == admit.UnknownPrice { // for billing to see, who can cure it
+			s.decisions.refused(*c, req.ReservationID, call{Root: execution.Root, Agent: req.AgentID}, admit.Refusal{Code: admit.UnknownPrice}, p.now)
 		}
-		return prepared{}, err
+		return err
 	}
-	request, p := s.request(c, req, execution, &q, now)
-	if p != nil {
-		return prepared{}, p
-	}
-	return prepared{now: now, asked: q.asked, request: request}, nil
+	return s.request(c, req, &execution, p)
 }
 
 // conclude is all that comes after the decision, which the store has saved: it emits, and answers.
-func (s *Service) conclude(c caller, p prepared, reply budgetstore.Reply) (answer, error) {
+func (s *Service) conclude(c *caller, p *prepared, reply *budgetstore.Reply) (answer, error) {
 	switch reply.Verdict {
 	case budgetstore.Refused:
-		s.decisions.refused(c, p.request.ID, p.asked, reply.Refusal, p.now)
+		s.decisions.refused(*c, p.request.ID, p.asked, reply.Refusal, p.now)
 	case budgetstore.Admitted, budgetstore.Replayed:
-		s.decisions.admitted(c, p.request.ID, p.asked, reply.Answer, reply.Verdict == budgetstore.Replayed)
+		s.decisions.admitted(c, p.request.ID, &p.asked, &reply.Answer, reply.Verdict == budgetstore.Replayed)
 	}
 	return s.reserved(c, p, reply)
 }
@@ -94,7 +91,7 @@ func (req reserveRequest) check() *Problem {
 
 // execution verifies the execution token, if there is one. Its tenant must be the caller's: a token is no credential
 // for another tenant.
-func (s *Service) execution(c caller, token string, now time.Time) (identity.Execution, error) {
+func (s *Service) execution(tenant, token string, now time.Time) (identity.Execution, error) {
 	if token == "" {
 		return identity.Execution{}, nil
 	}
@@ -102,56 +99,48 @@ func (s *Service) execution(c caller, token string, now time.Time) (identity.Exe
 	if err != nil {
 		return identity.Execution{}, identityProblem(err)
 	}
-	if e.Tenant != c.tenant {
+	if e.Tenant != tenant {
 		return identity.Execution{}, problem(admit.ForbiddenTenant, "The execution token is of another tenant.")
 	}
 	return e, nil
 }
 
-// quotes are what a call costs at most: at the model asked for and, where the plan names a cheaper one, at that.
-type quotes struct {
-	asked  call
-	normal admit.Estimate
-	saving *admit.Estimate
-}
-
-// quote prices the estimate at the prices of now. The token's lineage wins over what the body claims (I8); the body fills
-// in what the token leaves open.
-func (s *Service) quote(c caller, req reserveRequest, x identity.Execution, now time.Time) (quotes, error) {
-	v, _, err := s.catalogs.prices.Book().At(req.Provider, req.Model, now)
+// quote prices the estimate at the prices of now: at the model asked for and, where the plan names a cheaper one, at that.
+// The token's lineage wins over what the body claims (I8); the body fills in what the token leaves open.
+func (s *Service) quote(c *caller, req *reserveRequest, x *identity.Execution, p *prepared) error {
+	v, _, err := s.catalogs.prices.Book().At(req.Provider, req.Model, p.now)
 	if err != nil && !c.contract.HoldsUnpriced() {
-		return quotes{}, priceProblem(err)
+		return priceProblem(err)
 	}
-	e, p := estimate(req.Estimate, v)
-	if p != nil {
-		return quotes{}, p
+	e, wrong := estimate(req.Estimate, v)
+	if wrong != nil {
+		return wrong
 	}
-	var costing pricing.Costing
+	var costs money.USD
 	if err == nil {
-		costing, err = pricing.EstimateCost(v, e, pricing.Options{})
+		costs, err = pricing.EstimateTotal(&v, e)
 	}
 	dearest := false
 	if err != nil {
-		if costing.Total, dearest = s.dearest(c.contract, req.Provider, e, now, err); !dearest {
-			return quotes{}, priceProblem(err)
+		if costs, dearest = s.dearest(c.contract, req.Provider, e, p.now, err); !dearest {
+			return priceProblem(err)
 		}
 		v.ID = "" // it is no price of the book
 	}
-	asked := call{Provider: req.Provider, Model: req.Model, PriceVersion: v.ID, EstimateUSD: costing.Total, Meters: meters(e), Effect: req.Effect,
+	p.asked = call{Provider: req.Provider, Model: req.Model, PriceVersion: v.ID, EstimateUSD: costs, Meters: meters(e), Effect: req.Effect,
 		Root: x.Root, ParentAgent: req.ParentAgentID, Agent: req.AgentID, CostCenter: req.CostCenter, Depth: x.Depth,
-		Plan: planOf(c.contract), Language: c.language, Dearest: dearest}
+		Plan: planOf(&c.contract), Language: c.language, Dearest: dearest}
 	if x.Root != "" {
-		asked.ParentAgent, asked.Agent, asked.Branches = x.ParentAgent, x.Agent, branchText(x.Branches)
+		p.asked.ParentAgent, p.asked.Agent, p.asked.Branches = x.ParentAgent, x.Agent, branchText(x.Branches)
 		if x.CostCenter != "" {
-			asked.CostCenter = x.CostCenter
+			p.asked.CostCenter = x.CostCenter
 		}
 	}
-	q := quotes{asked: asked}
-	if q.normal, err = reservedFor(c.contract, costing.Total, e); err != nil {
-		return quotes{}, invalid("estimate", err.Error())
+	if p.request.Estimate, err = reservedFor(&c.contract, costs, e); err != nil {
+		return invalid("estimate", err.Error())
 	}
-	q.asked.Saving, q.saving = s.saving(c, req, v, e.MaxOutputTokens, asked, now)
-	return q, nil
+	p.asked.Saving, p.request.Saving = s.saving(c, req, &v, e.MaxOutputTokens, costs, p.now)
+	return nil
 }
 
 func priceProblem(err error) *Problem {
@@ -161,31 +150,28 @@ func priceProblem(err error) *Problem {
 	return invalid("estimate", err.Error())
 }
 
-// request is what the budget store decides on. It completes q's call, which from then on is what the hold keeps.
-func (s *Service) request(c caller, req reserveRequest, x identity.Execution, q *quotes, now time.Time) (budgetstore.Request, *Problem) {
+// request completes what the budget store decides on, and the call that was asked, which from then on is what the hold keeps.
+func (s *Service) request(c *caller, req *reserveRequest, x *identity.Execution, p *prepared) error {
 	loc, err := s.zone(c.contract)
 	if err != nil {
-		return budgetstore.Request{}, problem(codeInternal, "The tenant's time zone is not known here.")
+		return problem(codeInternal, "The tenant's time zone is not known here.")
 	}
-	t, err := s.of(c.tenant)
-	if err != nil {
-		return budgetstore.Request{}, storeProblem(err)
+	r := &p.request
+	if r.Tenant, err = s.of(c.tenant); err != nil {
+		return storeProblem(err)
 	}
-	scopes := q.asked.countIn(c)
-	kept, ok := q.asked.keep(&q.saving)
-	if !ok {
-		return budgetstore.Request{}, invalid("estimate", fmt.Sprintf("Names and meters together exceed %d bytes.", budgetstore.MaxContext))
+	r.Scopes = p.asked.countIn(*c)
+	var fits bool
+	if r.Context, fits = p.asked.keep(&r.Saving); !fits {
+		return invalid("estimate", fmt.Sprintf("Names and meters together exceed %d bytes.", budgetstore.MaxContext))
 	}
-	request := budgetstore.Request{
-		Tenant: t, ID: req.ReservationID, Fingerprint: content(req, q.asked).Fingerprint(),
-		Estimate: q.normal, Saving: q.saving, Effect: effectOf(req.Effect), Scopes: scopes,
-		Limits: limitsOf(c.contract), Calendar: s.calendar(now, loc), Lease: s.lease(req.LeaseSeconds), Context: kept,
-	}
+	r.ID, r.Fingerprint, r.Effect = req.ReservationID, content(req, &p.asked).Fingerprint(), effectOf(req.Effect)
+	r.Limits, r.Calendar, r.Lease = limitsOf(c.contract), s.calendar(p.now, loc), s.lease(req.LeaseSeconds)
 	if x.Root != "" {
-		request.Execution = admit.Execution{Root: x.Root, Depth: int64(x.Depth), ExecutionLimits: executionLimits(c.contract, x.RootMaxCost(), x.MaxDepth),
+		r.Execution = admit.Execution{Root: x.Root, Depth: int64(x.Depth), ExecutionLimits: executionLimits(c.contract, x.RootMaxCost(), x.MaxDepth),
 			Branches: x.Branches}
 	}
-	return request, nil
+	return nil
 }
 
 // lease is what was asked for within the maximum, which is also the default.
@@ -197,20 +183,20 @@ func (s *Service) lease(seconds int64) time.Duration {
 	return d
 }
 
-func (s *Service) decide(ctx context.Context, request budgetstore.Request) (budgetstore.Reply, error) {
+func (s *Service) decide(ctx context.Context, request *budgetstore.Request) (budgetstore.Reply, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	var reply budgetstore.Reply
 	err := s.onTenant(ctx, request.Tenant, func() (err error) {
-		reply, err = s.counters.Reserve(ctx, request)
+		reply, err = s.counters.Reserve(ctx, *request)
 		return err
 	})
 	return reply, err
 }
 
 // reserved is the answer to a decision.
-func (s *Service) reserved(c caller, p prepared, reply budgetstore.Reply) (answer, error) {
-	status, request := http.StatusCreated, p.request
+func (s *Service) reserved(c *caller, p *prepared, reply *budgetstore.Reply) (answer, error) {
+	status, request := http.StatusCreated, &p.request
 	h := hold{Tenant: c.tenant, Epoch: request.Tenant.Epoch, ID: request.ID, Fingerprint: request.Fingerprint, Answer: reply.Answer, rawCall: request.Context}
 	switch reply.Verdict {
 	case budgetstore.Refused:
@@ -218,7 +204,7 @@ func (s *Service) reserved(c caller, p prepared, reply budgetstore.Reply) (answe
 		if err != nil {
 			return answer{}, problem(codeInternal, "The tenant's time zone is not known here.")
 		}
-		return answer{rates: ratesOfRefusal(c.contract.Limits, reply.Refusal)}, refused(reply.Refusal, c, loc)
+		return answer{rates: ratesOfRefusal(c.contract.Limits, reply.Refusal)}, refused(reply.Refusal, *c, loc)
 	case budgetstore.Conflict:
 		return answer{}, problem(admit.ReservationConflict, "This reservation id is open with other content.")
 	case budgetstore.Ended:

@@ -57,9 +57,9 @@ const (
 	unusableDearer   = "dearer"
 )
 
-// saving quotes the cheaper model that the plan names for the one asked for, which would write so much output: nil where it
+// saving quotes the cheaper model that the plan names for the one asked for, which would write so much output and cost that: nil where it
 // names none, or where that model cannot stand in for this call.
-func (s *Service) saving(c caller, req reserveRequest, normal pricing.Version, output int64, asked call, now time.Time) (*quoted, *admit.Estimate) {
+func (s *Service) saving(c *caller, req *reserveRequest, normal *pricing.Version, output int64, costs money.USD, now time.Time) (*quoted, *admit.Estimate) {
 	model, named := c.contract.Actions.SavingModel(tenant.Model{Provider: req.Provider, Name: req.Model},
 		tenant.Model{Provider: req.Provider, Name: normal.Model}, tenant.Model{Provider: normal.Provider, Name: normal.Model})
 	if !named {
@@ -80,18 +80,18 @@ func (s *Service) saving(c caller, req reserveRequest, normal pricing.Version, o
 	if p != nil || !fits(v, e) {
 		return unusable(unusableTooSmall)
 	}
-	costing, err := pricing.EstimateCost(v, e, pricing.Options{})
+	cheaper, err := pricing.EstimateTotal(&v, e)
 	if err != nil {
 		return unusable(unusableUnpriced)
 	}
-	if costing.Total.Cmp(asked.EstimateUSD) > 0 {
+	if cheaper.Cmp(costs) > 0 {
 		return unusable(unusableDearer)
 	}
-	reserved, err := reservedFor(c.contract, costing.Total, e)
+	reserved, err := reservedFor(&c.contract, cheaper, e)
 	if err != nil {
 		return unusable(unusableDearer)
 	}
-	q := &quoted{Model: model, PriceVersion: v.ID, EstimateUSD: costing.Total}
+	q := &quoted{Model: model, PriceVersion: v.ID, EstimateUSD: cheaper}
 	if e.MaxOutputTokens != output { // all else is what the request says
 		q.Meters = meters(e)
 	}
@@ -105,8 +105,8 @@ func fits(v pricing.Version, e pricing.Estimate) bool {
 }
 
 // reservedFor is what a priced estimate holds.
-func reservedFor(k tenant.Contract, usd money.USD, e pricing.Estimate) (admit.Estimate, error) {
-	nanos, err := money.CeilNano(counted(k, usd))
+func reservedFor(k *tenant.Contract, usd money.USD, e pricing.Estimate) (admit.Estimate, error) {
+	nanos, err := money.CeilNano(counted(*k, usd))
 	in, out := tokens(e)
 	return admit.Estimate{Nanos: nanos, InputTokens: in, OutputTokens: out}.AtLeast(minimumHold), err
 }
@@ -131,7 +131,7 @@ func (c *call) keep(saving **admit.Estimate) (kept []byte, ok bool) {
 }
 
 // planOf names the version of a contract that an answer was made by, so that a repeat is made by the same.
-func planOf(k tenant.Contract) int64 {
+func planOf(k *tenant.Contract) int64 {
 	if k.EffectiveFrom.Unix() <= 0 {
 		return 0
 	}
@@ -139,14 +139,14 @@ func planOf(k tenant.Contract) int64 {
 }
 
 // contractOf is that version; where it is not known here, the caller's.
-func (s *Service) contractOf(c caller, plan int64) tenant.Contract {
-	if plan == planOf(c.contract) {
-		return c.contract
+func (s *Service) contractOf(c *caller, plan int64) *tenant.Contract {
+	if plan == planOf(&c.contract) {
+		return &c.contract
 	}
 	if k, ok := s.catalogs.tenants.At(c.tenant, time.Unix(0, plan)); ok {
-		return k
+		return &k
 	}
-	return c.contract
+	return &c.contract
 }
 
 // told is what the texts for the end user are made from.

@@ -87,16 +87,17 @@ func TestSavingQuote(t *testing.T) {
 		s.kills.known.Merge(admit.Kill{Scope: admit.KillModel("stopped"), Version: 1, On: true})
 		k := roomy()
 		k.Actions.SavingModels = c.plan
-		q, err := s.quote(caller{tenant: "acme", contract: k}, reserveRequest{Provider: "openai", Model: c.asked, Estimate: c.estimate}, identity.Execution{}, time.Now())
+		q := prepared{now: time.Now()}
+		err = s.quote(&caller{tenant: "acme", contract: k}, &reserveRequest{Provider: "openai", Model: c.asked, Estimate: c.estimate}, &identity.Execution{}, &q)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		if (q.saving == nil) != (c.saving == "") || (q.saving == nil) != (q.asked.Saving == nil) || q.asked.Model != c.asked {
+		if (q.request.Saving == nil) != (c.saving == "") || (q.request.Saving == nil) != (q.asked.Saving == nil) || q.asked.Model != c.asked {
 			t.Errorf("%s: %+v", c.name, q)
 			continue
 		}
-		if q.saving != nil && (q.saving.Nanos.USD().String() != c.saving || q.asked.Saving.EstimateUSD.String() != c.saving || q.saving.Nanos > q.normal.Nanos || q.saving.InputTokens != 10) {
-			t.Errorf("%s: %+v at %+v", c.name, q.asked.Saving, q.saving)
+		if q.request.Saving != nil && (q.request.Saving.Nanos.USD().String() != c.saving || q.asked.Saving.EstimateUSD.String() != c.saving || q.request.Saving.Nanos > q.request.Estimate.Nanos || q.request.Saving.InputTokens != 10) {
+			t.Errorf("%s: %+v at %+v", c.name, q.asked.Saving, q.request.Saving)
 		}
 		for _, why := range []string{unusableKilled, unusableUnpriced, unusableTooSmall, unusableDearer} {
 			want := 0.0
@@ -135,7 +136,7 @@ func TestAnswerOnEveryRung(t *testing.T) {
 				if h.call, h.rawCall, err = grantedCall(kept, a); err != nil {
 					t.Fatal(err)
 				}
-				got, err := h.answer(secret, k)
+				got, err := h.answer(secret, &k)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -240,13 +241,13 @@ func TestRepeatKeepsItsPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := caller{tenant: "acme", contract: second}
-	if got := s.contractOf(now, planOf(first)); got.Ladder != first.Ladder {
+	if got := s.contractOf(&now, planOf(&first)); got.Ladder != first.Ladder {
 		t.Errorf("the first: %v", got.Ladder)
 	}
-	if got := s.contractOf(now, planOf(second)); got.Ladder != second.Ladder {
+	if got := s.contractOf(&now, planOf(&second)); got.Ladder != second.Ladder {
 		t.Errorf("the second: %v", got.Ladder)
 	}
-	if got := s.contractOf(caller{tenant: "acme", contract: first}, planOf(second)); got.Ladder != second.Ladder {
+	if got := s.contractOf(&caller{tenant: "acme", contract: first}, planOf(&second)); got.Ladder != second.Ladder {
 		t.Errorf("the second, to a caller of the first: %v", got.Ladder)
 	}
 }

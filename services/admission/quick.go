@@ -137,17 +137,19 @@ func (s *scanner) string(into *string) bool {
 	if !s.skip('"') {
 		return false
 	}
-	for i := s.at; i < len(s.text); i++ {
-		switch c := s.text[i]; {
-		case c == '"':
-			*into = s.text[s.at:i]
-			s.at = i + 1
-			return true
-		case c < ' ' || c > '~' || c == '\\':
+	end := strings.IndexByte(s.text[s.at:], '"') // a search of 16 bytes at a time
+	if end < 0 {
+		return false
+	}
+	read := s.text[s.at : s.at+end]
+	for i := range len(read) {
+		if c := read[i]; c-' ' > '~'-' ' || c == '\\' {
 			return false
 		}
 	}
-	return false
+	*into = read
+	s.at += end + 1
+	return true
 }
 
 // digits reads a whole number that is not negative.

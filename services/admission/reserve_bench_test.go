@@ -79,12 +79,12 @@ func newReserveBench(b testing.TB, saving bool) *reserveBench {
 	must(s.catalogs.tenants.Apply(bus.NewRecord(topics.CatalogTenants, "bench", []byte("bench"), value)))
 
 	call := func(ctx context.Context, c caller, req reserveRequest) (answer, error) {
-		p, err := s.prepare(c, req)
-		if err != nil {
+		var p prepared
+		if err := s.prepare(&c, &req, &p); err != nil {
 			return answer{}, err
 		}
 		e := p.request.Estimate
-		return s.conclude(c, p, budgetstore.Reply{Verdict: budgetstore.Admitted, Answer: admit.Answer{ReservedAt: p.now, LeaseUntil: p.now.Add(p.request.Lease),
+		return s.conclude(&c, &p, &budgetstore.Reply{Verdict: budgetstore.Admitted, Answer: admit.Answer{ReservedAt: p.now, LeaseUntil: p.now.Add(p.request.Lease),
 			Day: 20261130, Month: 202611, Rung: ladder.Normal, Reserved: e, DayUsed: 10 * e.Nanos, DayCeiling: 1 << 50,
 			Remaining: admit.Remaining{Minute: 1<<50 - e.Nanos, Day: 1<<50 - 2*e.Nanos, Month: 1<<50 - 3*e.Nanos, Requests: 1<<30 - 1},
 			Execution: admit.ExecutionFigures{Spent: e.Nanos, Remaining: 1<<50 - e.Nanos, Calls: 1, Limited: true}}})

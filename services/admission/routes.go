@@ -43,27 +43,45 @@ func (s *Service) table() []route {
 func (s *Service) routes() http.Handler {
 	mux := http.NewServeMux()
 	s.observe.Register(mux)
-	whole := map[string]http.Handler{}
+	byPattern := map[string]http.Handler{}
 	for _, r := range s.table() {
 		h := s.serve(r)
 		mux.Handle(r.pattern, h)
-		if path, ok := strings.CutPrefix(r.pattern, http.MethodPost+" "); ok && !strings.Contains(path, "{") {
-			whole[path] = h
-		}
+		byPattern[r.pattern] = h
 	}
-	return shortcut(whole, fallback(mux))
+	return shortcut(byPattern, fallback(mux))
 }
 
-// shortcut knows the paths that are POSTed to as they are, reservations among them. The mux, which says what is wrong with
-// the others, looks at each part of a path, and fallback has it do so twice.
-func shortcut(whole map[string]http.Handler, others http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A path that was not sent as it is read (%2F) may mean another one to the mux.
-		if h, ok := whole[r.URL.Path]; ok && r.Method == http.MethodPost && r.URL.RawPath == "" {
-			h.ServeHTTP(w, r)
-			return
+// reservationPath begins the paths of what is done with one reservation.
+const reservationPath = "/v1/reservations/"
+
+// shortcut knows the paths that are POSTed to as they are, reservations among them, and has a mux of its own for what is
+// done with one. That of others says what is wrong with a path; to do so it looks at each part of it, and twice.
+func shortcut(byPattern map[string]http.Handler, others http.Handler) http.Handler {
+	whole, reservations := map[string]http.Handler{}, http.NewServeMux()
+	reservations.Handle("/", others)
+	for pattern, h := range byPattern {
+		path, ok := strings.CutPrefix(pattern, http.MethodPost+" ")
+		switch {
+		case !ok:
+		case !strings.Contains(path, "{"):
+			whole[path] = h
+		case strings.HasPrefix(path, reservationPath):
+			reservations.Handle(pattern, h)
 		}
-		others.ServeHTTP(w, r)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.Path
+		switch h, ok := whole[path]; {
+		case r.Method != http.MethodPost || r.URL.RawPath != "": // not sent as it is read (%2F): it may mean another one to the mux
+			others.ServeHTTP(w, r)
+		case ok:
+			h.ServeHTTP(w, r)
+		case strings.HasPrefix(path, reservationPath) && !strings.Contains(path, "//") && !strings.Contains(path, "/."): // nor made shorter
+			reservations.ServeHTTP(w, r)
+		default:
+			others.ServeHTTP(w, r)
+		}
 	})
 }
 

@@ -303,12 +303,20 @@ func TestEstimate(t *testing.T) {
 		"own meters":          {"anthropic", "claude-opus-5", pricing.Estimate{InputTokens: 1, Meters: usage.Meters{usage.CacheWrite1h: dec(t, "1"), usage.WebSearch: dec(t, "2")}}, "0.020015"},
 		"dearer reasoning":    {"dashscope", "qwen-plus-latest", pricing.Estimate{MaxOutputTokens: 1_000_000}, "4"},
 	} {
-		got, err := pricing.EstimateCost(find(t, b, c.provider, c.model), c.e, pricing.Options{})
+		v := find(t, b, c.provider, c.model)
+		if total, err := pricing.EstimateTotal(&v, c.e); err != nil || total.String() != c.want {
+			t.Errorf("%s: %s in all, %v; want %s", name, total, err, c.want)
+		}
+		got, err := pricing.EstimateCost(v, c.e, pricing.Options{})
 		if err != nil || got.Total.String() != c.want {
 			t.Errorf("%s: %s, %v; want %s", name, got.Total, err, c.want)
 		}
 	}
 	if _, err := pricing.EstimateCost(find(t, b, "openai", "gpt-4o"), pricing.Estimate{InputTokens: -1}, pricing.Options{}); !errors.Is(err, usage.ErrNegative) {
+		t.Error(err)
+	}
+	none := find(t, b, "openai", "gpt-4o")
+	if _, err := pricing.EstimateTotal(&none, pricing.Estimate{MaxOutputTokens: -1}); !errors.Is(err, usage.ErrNegative) {
 		t.Error(err)
 	}
 	if v := find(t, b, "openai", "gpt-4o"); v.OutputBound(0) != 16384 || v.OutputBound(7) != 7 {
@@ -401,6 +409,9 @@ func TestEstimateOfTokensIsTheirCost(t *testing.T) {
 		got, err := pricing.EstimateCost(v, e, pricing.Options{})
 		if fmt.Sprint(got.Lines, got.Total, got.Flags, got.PriceVersion, err) != fmt.Sprint(want.Lines, want.Total, want.Flags, want.PriceVersion, wantErr) {
 			t.Errorf("%+v of %+v\n%+v, %v\n%+v, %v", e, v, got, err, want, wantErr)
+		}
+		if total, err := pricing.EstimateTotal(&v, e); fmt.Sprint(total, err) != fmt.Sprint(want.Total, wantErr) {
+			t.Errorf("%+v of %+v in all: %s, %v; want %s, %v", e, v, total, err, want.Total, wantErr)
 		}
 	})
 }

@@ -21,7 +21,7 @@ func EstimateCost(v Version, e Estimate, o Options) (Costing, error) {
 	if e.InputTokens < 0 || e.MaxOutputTokens < 0 {
 		return Costing{}, usage.ErrNegative
 	}
-	if len(e.Meters) == 0 && o == (Options{}) && !v.Tier.Graduated && !v.ratesReasoning() {
+	if o == (Options{}) && v.ratesTokensAlone(e) {
 		return v.costTokens(e)
 	}
 	plain, err := Cost(v, e.usage(usage.Output), o)
@@ -33,6 +33,37 @@ func EstimateCost(v Version, e Estimate, o Options) (Costing, error) {
 		return thinking, nil
 	}
 	return plain, nil
+}
+
+// EstimateTotal is the total of EstimateCost at no options: what a hold needs
+// of it, which is less than the lines take to make.
+func EstimateTotal(v *Version, e Estimate) (money.USD, error) {
+	if e.InputTokens < 0 || e.MaxOutputTokens < 0 || !v.ratesTokensAlone(e) {
+		c, err := EstimateCost(*v, e, Options{})
+		return c.Total, err
+	}
+	var total money.USD
+	for _, of := range [...]struct {
+		meter usage.Meter
+		n     int64
+	}{{usage.Input, e.InputTokens}, {usage.Output, e.MaxOutputTokens}} {
+		if of.n == 0 {
+			continue
+		}
+		p, ok := v.pick(of.meter, "", e.InputTokens)
+		if !ok {
+			_, err := v.costTokens(e) // which says what has no rate
+			return money.USD{}, err
+		}
+		total = total.Add(money.Price(money.NewDecimal(of.n), p.rate))
+	}
+	return total, nil
+}
+
+// ratesTokensAlone reports whether a whole estimate has one rate for its
+// input and one for its output, and nothing else.
+func (v *Version) ratesTokensAlone(e Estimate) bool {
+	return len(e.Meters) == 0 && !v.Tier.Graduated && !v.ratesReasoning()
 }
 
 // costTokens is Cost of tokens alone, which nearly all estimates are of, where
