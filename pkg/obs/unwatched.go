@@ -1,11 +1,6 @@
 package obs
 
-import (
-	"errors"
-	"net"
-	"sync"
-	"time"
-)
+import "net"
 
 // unwatched is a listener whose connections are not watched while a request is answered.
 //
@@ -21,61 +16,16 @@ type unwatched struct{ net.Listener }
 func (u unwatched) Accept() (net.Conn, error) {
 	c, err := u.Listener.Accept()
 	if tcp, ok := c.(*net.TCPConn); ok {
-		return &unwatchedConn{TCPConn: tcp}, err
+		return unwatchedConn{tcp}, err
 	}
 	return c, err
 }
 
-// unwatchedConn also sets a deadline of reading only when it is read from: net/http sets five for a request, one of which
-// comes to anything. The others were 1 µs.
-type unwatchedConn struct {
-	*net.TCPConn
-	mu          sync.Mutex
-	wanted, set time.Time
-	reading     bool
-}
+type unwatchedConn struct{ *net.TCPConn }
 
-func (c *unwatchedConn) Read(b []byte) (int, error) {
+func (c unwatchedConn) Read(b []byte) (int, error) {
 	if len(b) == 1 {
 		return 0, nil
 	}
-	if err := c.begin(); err != nil {
-		return 0, err
-	}
-	n, err := c.TCPConn.Read(b)
-	c.mu.Lock()
-	c.reading = false
-	c.mu.Unlock()
-	return n, err
-}
-
-func (c *unwatchedConn) begin() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.reading = true
-	return c.setWanted()
-}
-
-// setWanted sets the deadline that was asked for last. c.mu is held.
-func (c *unwatchedConn) setWanted() error {
-	if c.set == c.wanted {
-		return nil
-	}
-	c.set = c.wanted
-	return c.TCPConn.SetReadDeadline(c.wanted)
-}
-
-// SetReadDeadline bounds the reads to come, and one that waits.
-func (c *unwatchedConn) SetReadDeadline(t time.Time) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.wanted = t
-	if c.reading {
-		return c.setWanted()
-	}
-	return nil
-}
-
-func (c *unwatchedConn) SetDeadline(t time.Time) error {
-	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+	return c.TCPConn.Read(b)
 }
