@@ -13,26 +13,25 @@ import (
 func FuzzCheckIsDecode(f *testing.F) {
 	for _, s := range []string{"", "r1", "None", "null", " NIL ", "<nil>", "undefined", "NaN", "[object Object]", "HTTP 500\nTraceback", "\x00", "\x7f", "ä€😀",
 		strings.Repeat("x", MaxID), strings.Repeat("x", MaxID+1), strings.Repeat("x", MaxText+1), strings.Repeat("x", MaxToken+1)} {
-		for i := range texts(new(Data)) {
+		for i := range textMembers {
 			f.Add(i, s)
 		}
 	}
 	f.Fuzz(func(t *testing.T, at int, s string) {
 		s = strings.ToValidUTF8(s, "�") // as every JSON reader makes it
 		var d Data
-		all := texts(&d)
-		m := all[uint(at)%uint(len(all))]
-		if m.name == "status" {
+		name, m := d.text(int(uint(at) % textMembers))
+		if name == "status" {
 			return // its values are checked where they are given
 		}
 		*m.to = s
 		err := Check(d)
 		_, decoded := Decode(Encode(Event{ID: "e", Source: "s", Type: TypeUsage, Time: time.Unix(1e9, 0), Data: d}), nil)
 		if (err == nil) != (decoded == nil) {
-			t.Fatalf("%s %q: Check says %v, Decode %v", m.name, s, err, decoded)
+			t.Fatalf("%s %q: Check says %v, Decode %v", name, s, err, decoded)
 		}
-		if e := new(Error); err != nil && (!errors.As(err, &e) || e.Field != m.name) {
-			t.Fatalf("%s %q: %+v", m.name, s, err)
+		if e := new(Error); err != nil && (!errors.As(err, &e) || e.Field != name) {
+			t.Fatalf("%s %q: %+v", name, s, err)
 		}
 		if clean := Clean(s, MaxText); Check(Data{ErrorCode: clean}) != nil || !utf8.ValidString(clean) {
 			t.Fatalf("%q cleaned is %q", s, clean)

@@ -93,7 +93,10 @@ func (d *Data) members(o *jsonwrite.Object) (plainUsage bool) {
 	o.OptionalText("provider", d.Provider)
 	o.OptionalText("model", d.Model)
 	o.OptionalText("api", d.API)
-	if d.Usage != nil {
+	switch {
+	case d.ordered:
+		o.Raw("usage", d.Usage)
+	case d.Usage != nil:
 		o.Appended("usage", func(b []byte) []byte {
 			b, plainUsage = appendCanonical(b, d.Usage)
 			return b
@@ -148,25 +151,37 @@ func (r *Reservation) members(o *jsonwrite.Object) {
 // Canonical rewrites JSON as Encode writes a provider's usage: without white space, with sorted members, of two equal
 // names the last; numbers keep their text. What is not JSON is written as a string, so that Encode has no error: Decode
 // then refuses it.
-func Canonical(raw json.RawMessage) []byte { return AppendCanonical(make([]byte, 0, len(raw)), raw) }
-
-// AppendCanonical appends Canonical of raw to b.
-func AppendCanonical(b []byte, raw json.RawMessage) []byte {
-	b, _ = appendCanonical(b, raw)
+func Canonical(raw json.RawMessage) []byte {
+	b, _ := appendCanonical(make([]byte, 0, len(raw)), raw)
 	return b
 }
 
 func appendCanonical(b, raw []byte) (out []byte, plain bool) {
-	if out, ok := appendPlain(b, raw); ok {
+	if out, ok := appendPlain(b, raw, nil); ok {
 		return out, true
 	}
 	return append(b, readCanonical(raw)...), false
 }
 
-// Reordered is Canonical where that changes nothing but white space and the order of members; false elsewhere.
-func Reordered(raw json.RawMessage) ([]byte, bool) {
-	return appendPlain(make([]byte, 0, len(raw)), raw)
+// Ordered is a provider's object as Encode writes it, of which is known that Decode takes it. Order makes it.
+type Ordered struct{ text json.RawMessage }
+
+// Bytes is the object's JSON; nil where there is none.
+func (o Ordered) Bytes() json.RawMessage { return o.text }
+
+// Order is Canonical of an object where that changes nothing but white space and the order of members, and where every
+// name, at whatever depth, is one that allowed takes and has no upper case, so that no two are the same to encoding/json.
+// Elsewhere it is false.
+func Order(raw json.RawMessage, allowed func(name []byte) bool) (Ordered, bool) {
+	out, ok := appendPlain(make([]byte, 0, len(raw)), raw, allowed)
+	if !ok || out[0] != '{' {
+		return Ordered{}, false
+	}
+	return Ordered{out}, true
 }
+
+// SetUsage sets Usage to an object that is known already.
+func (d *Data) SetUsage(o Ordered) { d.Usage, d.ordered = o.text, o.text != nil }
 
 // readCanonical is Canonical for what is not plain.
 func readCanonical(raw []byte) []byte {

@@ -57,6 +57,8 @@ type Data struct {
 	API string
 	// Usage is the provider's usage object as sent; nil if Meters are given, or nothing is known.
 	Usage json.RawMessage
+	// ordered: Usage came by SetUsage, so it is written as it is, and no other may take its place.
+	ordered bool
 	// Meters are quantities per disjoint meter, never negative.
 	Meters      map[string]money.Decimal
 	ServiceTier string

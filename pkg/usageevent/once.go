@@ -39,12 +39,21 @@ func CheckUsage(raw json.RawMessage) error {
 }
 
 func checkUsage(raw []byte) *Error {
-	if at := space(raw, 0); at < len(raw) && raw[at] == '{' {
-		if end := onceObject(raw, at, 1); end > 0 && space(raw, end) == len(raw) {
-			return nil
-		}
+	at := space(raw, 0)
+	if end, plain := PlainUsage(raw[at:]); plain && space(raw, at+end) == len(raw) {
+		return nil
 	}
 	return readOnce(raw)
+}
+
+// PlainUsage is the end of the object that b begins with, where that is plain JSON and CheckUsage has nothing against it:
+// in one pass, for whoever does not know the end. Elsewhere it is false, which says nothing.
+func PlainUsage(b []byte) (end int, plain bool) {
+	if len(b) == 0 || b[0] != '{' {
+		return 0, false
+	}
+	end = onceObject(b, 0, 1)
+	return end, end > 0
 }
 
 // onceValue is plainValue of a value none of whose objects has a member twice; -1 elsewhere.

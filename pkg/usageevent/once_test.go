@@ -67,6 +67,9 @@ func FuzzOnce(f *testing.F) {
 				}
 			}
 		}
+		if end, plain := PlainUsage(raw); plain && (readOnce(raw[:end]) != nil || !json.Valid(raw[:end])) {
+			t.Errorf("%q: %v", raw[:end], readOnce(raw[:end]))
+		}
 	})
 }
 

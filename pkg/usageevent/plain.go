@@ -165,21 +165,22 @@ func plainArray(b []byte, at, depth int) int {
 	}
 }
 
-// appendPlain appends to out what Canonical makes of raw; false where raw is not plain, or has a name twice.
-func appendPlain(out, raw []byte) ([]byte, bool) {
-	out, end := appendPlainValue(out, raw, space(raw, 0), 0)
+// appendPlain appends to out what Canonical makes of raw; false where raw is not plain, has a name twice, or one that
+// allowed, unless it is nil, does not take or that is not all lower case.
+func appendPlain(out, raw []byte, allowed func(name []byte) bool) ([]byte, bool) {
+	out, end := appendPlainValue(out, raw, space(raw, 0), 0, allowed)
 	return out, end >= 0 && space(raw, end) == len(raw)
 }
 
 // appendPlainValue appends the value that begins at at, without white space and with the members of its objects sorted,
 // and returns its end; -1 where it is not plain.
-func appendPlainValue(out, b []byte, at, depth int) ([]byte, int) {
+func appendPlainValue(out, b []byte, at, depth int, allowed func(name []byte) bool) ([]byte, int) {
 	if at < len(b) && depth <= maxPlainDepth {
 		switch b[at] {
 		case '{':
-			return appendPlainObject(out, b, at, depth+1)
+			return appendPlainObject(out, b, at, depth+1, allowed)
 		case '[':
-			return appendPlainArray(out, b, at, depth+1)
+			return appendPlainArray(out, b, at, depth+1, allowed)
 		}
 	}
 	end := plainValue(b, at, depth)
@@ -189,13 +190,13 @@ func appendPlainValue(out, b []byte, at, depth int) ([]byte, int) {
 	return append(out, b[at:end]...), end
 }
 
-func appendPlainArray(out, b []byte, at, depth int) ([]byte, int) {
+func appendPlainArray(out, b []byte, at, depth int, allowed func(name []byte) bool) ([]byte, int) {
 	out = append(out, '[')
 	if at = space(b, at+1); at < len(b) && b[at] == ']' {
 		return append(out, ']'), at + 1
 	}
 	for {
-		if out, at = appendPlainValue(out, b, at, depth); at < 0 {
+		if out, at = appendPlainValue(out, b, at, depth, allowed); at < 0 {
 			return out, -1
 		}
 		if at = space(b, at); at == len(b) || b[at] != ',' && b[at] != ']' {
@@ -215,7 +216,7 @@ type written struct {
 	from, to int
 }
 
-func appendPlainObject(out, b []byte, at, depth int) ([]byte, int) {
+func appendPlainObject(out, b []byte, at, depth int, allowed func(name []byte) bool) ([]byte, int) {
 	var room [12]written // enough for a provider's usage, without the heap
 	members := room[:0]
 	out = append(out, '{')
@@ -228,11 +229,14 @@ func appendPlainObject(out, b []byte, at, depth int) ([]byte, int) {
 			return out, -1
 		}
 		name := b[at+1 : end-1]
+		if allowed != nil && (!allowed(name) || hasUpper(name)) {
+			return out, -1
+		}
 		out = append(append(out, b[at:end]...), ':')
 		if at = space(b, end); at == len(b) || b[at] != ':' {
 			return out, -1
 		}
-		if out, at = appendPlainValue(out, b, space(b, at+1), depth); at < 0 {
+		if out, at = appendPlainValue(out, b, space(b, at+1), depth, allowed); at < 0 {
 			return out, -1
 		}
 		members = append(members, written{name, from, len(out)})

@@ -16,7 +16,7 @@ func TestPlainIsPlain(t *testing.T) {
 		if _, ok := plainMembers([]byte(raw)); !ok {
 			t.Errorf("%s: its members are not plain", raw)
 		}
-		if _, ok := Reordered([]byte(raw)); !ok {
+		if _, ok := Order([]byte(raw), anyName); !ok {
 			t.Errorf("%s is not plain", raw)
 		}
 	}
@@ -36,15 +36,44 @@ func FuzzPlain(f *testing.F) {
 				t.Errorf("%q: %q, not %q, %v", raw, got, want, err)
 			}
 		}
-		if got, ok := Reordered(raw); ok && !bytes.Equal(got, readCanonical(raw)) {
+		if got, ok := appendPlain(nil, raw, nil); ok && !bytes.Equal(got, readCanonical(raw)) {
 			t.Errorf("%q: %s, not %s", raw, got, readCanonical(raw))
+		}
+		if o, ok := Order(raw, anyName); ok {
+			checkOrdered(t, raw, o)
 		}
 	})
 }
 
+func anyName([]byte) bool { return true }
+
+// checkOrdered: an object in order says what raw does, can be read by everybody alike, and makes the event that raw makes.
+func checkOrdered(t *testing.T, raw json.RawMessage, o Ordered) {
+	if again, ok := Order(o.Bytes(), anyName); !ok || !bytes.Equal(again.Bytes(), o.Bytes()) || !bytes.Equal(o.Bytes(), readCanonical(raw)) || checkUsage(raw) != nil || checkUsage(o.Bytes()) != nil {
+		t.Errorf("%q is ordered as %s", raw, o.Bytes())
+	}
+	sent, ordered := Event{ID: "e", Source: "s", Type: TypeUsage, Data: Data{Usage: raw}}, Event{ID: "e", Source: "s", Type: TypeUsage}
+	ordered.Data.SetUsage(o)
+	value, err := EncodeReadable(ordered)
+	if _, unread := Decode(value, nil); err != nil || unread != nil || !ordered.plain() || !bytes.Equal(value, Encode(sent)) {
+		t.Errorf("%q makes the event %s: %v, %v", raw, value, err, unread)
+	}
+}
+
+// Goal: names that are not wanted, and those that may be the same to a reader, are not put in order.
+func TestOrderLooksAtNames(t *testing.T) {
+	unwanted := func(name []byte) bool { return string(name) != "text" }
+	for raw, want := range map[string]bool{`{"b":1,"a":"text"}`: true, `{"b":{"text":1}}`: false, `{"b":[{"text":1}]}`: false, `{"b":1,"B":2}`: false, `{"aB":1}`: false,
+		`{"a":"B"}`: true, `[{"a":1}]`: false, `{"a":1,"a":2}`: false, `{"a":"\u0041"}`: false, `7`: false} {
+		if _, ok := Order([]byte(raw), unwanted); ok != want {
+			t.Errorf("%s: %v", raw, ok)
+		}
+	}
+}
+
 func BenchmarkCanonical(b *testing.B) {
 	for name, read := range map[string]func([]byte){
-		"plain": func(raw []byte) { Reordered(raw) },
+		"plain": func(raw []byte) { Order(raw, anyName) },
 		"json":  func(raw []byte) { readCanonical(raw) },
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -23,7 +23,8 @@ func (ev *Event) plain() bool {
 }
 
 func (d *Data) plain() bool {
-	for _, m := range texts(d) {
+	for i := range textMembers {
+		_, m := d.text(i)
 		if s := *m.to; s != "" && (!plainText(s, m.limit) || m.kind != asText && textOfNull(s)) {
 			return false
 		}
@@ -31,7 +32,7 @@ func (d *Data) plain() bool {
 	switch {
 	case d.Status != "" && d.Status != "SUCCESS" && d.Status != "FAILED" && d.Status != "PARTIAL":
 		return false
-	case d.Usage != nil && (d.Meters != nil || !inOrder(d.Usage)):
+	case d.Usage != nil && (d.Meters != nil || !d.ordered && !inOrder(d.Usage)):
 		return false
 	}
 	return d.Marker == nil && d.CacheHit == "" && plainMeters(d.Meters) && (d.Reservation == nil || d.Reservation.plain())
@@ -101,8 +102,16 @@ func plainID(s string, limit int) bool { return plainText(s, limit) && !textOfNu
 // plain, so there can only be two that differ by case.
 func inOrder(raw []byte) bool {
 	at := space(raw, 0)
-	upper := func(c byte) bool { return c >= 'A' && c <= 'Z' }
-	return at < len(raw) && raw[at] == '{' && (!slices.ContainsFunc(raw, upper) || checkUsage(raw) == nil)
+	return at < len(raw) && raw[at] == '{' && (!hasUpper(raw) || checkUsage(raw) == nil)
+}
+
+func hasUpper(s []byte) bool {
+	for _, c := range s {
+		if c >= 'A' && c <= 'Z' {
+			return true
+		}
+	}
+	return false
 }
 
 func plainMeters(m map[string]money.Decimal) bool {

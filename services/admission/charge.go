@@ -103,8 +103,8 @@ type charge struct {
 	// usage and meters are what the event says: at most one is set.
 	usage  json.RawMessage
 	meters map[string]money.Decimal
-	// whole: usage is all of the request's, in the event's writing.
-	whole bool
+	// whole is the same as usage where that is all of the request's.
+	whole usageevent.Ordered
 	// cacheHit is the kind of cache that answered, "" for none.
 	cacheHit string
 	// flags are what the answer says beside the figures: cache_hit, dearer_model, total_mismatch, unknown_usage, unpriced.
@@ -130,9 +130,7 @@ func chargeFor(req settleRequest, s subject, book *pricing.Book, contract tenant
 	case p != nil:
 		return charge{}, p
 	case !stated && c.status == statusFailed:
-		zero := money.USD{} // nothing was used
-		c.raw, c.billed = &zero, &zero
-		return c, nil
+		return c.costing(money.USD{}, money.USD{}), nil // nothing was used
 	case !stated:
 		return c.atEstimate(req, s, book, contract)
 	}
@@ -150,10 +148,17 @@ func chargeFor(req settleRequest, s subject, book *pricing.Book, contract tenant
 	return c.price(req, s, u, book, contract)
 }
 
+// costing is the charge with its price.
+func (c charge) costing(raw, billed money.USD) charge {
+	both := &[...]money.USD{raw, billed}
+	c.raw, c.billed = &both[0], &both[1]
+	return c
+}
+
 // fromCache is a settle of what a cache answered, on whatever rung: $0, and the event says that nothing was used.
 func (c charge) fromCache(req settleRequest) charge {
-	zero := money.USD{}
-	c.raw, c.billed, c.cacheHit, c.flags = &zero, &zero, req.CacheHit, []string{ledger.FlagCacheHit}
+	c = c.costing(money.USD{}, money.USD{})
+	c.cacheHit, c.flags = req.CacheHit, []string{ledger.FlagCacheHit}
 	c.meters = map[string]money.Decimal{string(usage.Output): {}}
 	return c
 }
@@ -172,9 +177,7 @@ func (c charge) atEstimate(req settleRequest, s subject, book *pricing.Book, con
 		c.estimate, c.own.Nanos, c.flags = usd, max(nanos, c.own.Nanos), append(c.flags, usageevent.FlagDearerModel)
 		c.overage = (c.own.Nanos - s.held.Nanos).USD()
 	}
-	raw, billed := c.estimate, money.ApplyMarkup(c.estimate, contract.Markup)
-	c.raw, c.billed = &raw, &billed
-	return c, nil
+	return c.costing(c.estimate, money.ApplyMarkup(c.estimate, contract.Markup)), nil
 }
 
 // estimatedAt is what the estimate costs at a model other than the granted one.
@@ -288,7 +291,7 @@ func (c charge) price(req settleRequest, s subject, u usage.Usage, book *pricing
 	if c.own.Nanos, err = money.CeilNano(amount); err != nil {
 		return charge{}, invalid("usage", fmt.Sprintf("usage: %v", err))
 	}
-	c.raw, c.billed = &costing.Total, billed(costing, contract.Markup)
+	c = c.costing(costing.Total, billed(costing, contract.Markup))
 	if dearer(book, s, c.model, u, costing.Total) {
 		c.flags = append(c.flags, usageevent.FlagDearerModel)
 	}
@@ -317,15 +320,15 @@ func costAt(book *pricing.Book, s subject, model string, u usage.Usage) (pricing
 }
 
 // billed is a costing with the markup on each of its lines, as the ledger adds them up.
-func billed(c pricing.Costing, markup money.Percent) *money.USD {
+func billed(c pricing.Costing, markup money.Percent) money.USD {
 	if markup.IsZero() {
-		return &c.Total
+		return c.Total
 	}
 	var sum money.USD
 	for _, l := range c.Lines {
 		sum = sum.Add(money.ApplyMarkup(l.CostUSD, markup))
 	}
-	return &sum
+	return sum
 }
 
 // event is the usage event of a settle. kind and outcome say which of the transitions it is; own is what admission adds
@@ -340,10 +343,14 @@ func (c charge) event(req settleRequest, s subject, id, outcome, mode string, ow
 			ResponseID: cmp.Or(req.ResponseID, c.responseID), Traceparent: req.Traceparent, Tracestate: req.Tracestate,
 		},
 	}
+	if c.whole.Bytes() != nil {
+		ev.Data.SetUsage(c.whole)
+	}
 	s.attribute(&ev)
 	ev.Data.Reservation.Outcome, ev.Data.Reservation.OwnMode, ev.Data.Reservation.OwnNanos = outcome, mode, own
 	if c.estimated && !s.call.Dearest {
-		ev.Data.Reservation.EstimateUSD = &c.estimate
+		estimate := c.estimate // of its own, so that c is not moved to the heap by each settle
+		ev.Data.Reservation.EstimateUSD = &estimate
 	}
 	if slices.Contains(c.flags, usageevent.FlagDearerModel) { // a cache hit is a member of its own
 		ev.Data.Reservation.Flags = []string{usageevent.FlagDearerModel}

@@ -5,36 +5,33 @@ import (
 	"encoding/json"
 	"maps"
 	"reflect"
-	"slices"
 
 	"github.com/weir-project/weir/pkg/domain/usage"
 	"github.com/weir-project/weir/pkg/usageevent"
 )
 
-// passable is the provider's object as the event carries it, if that says the same as the whole; whole: it is all of it.
-func passable(req settleRequest, u usage.Usage, provider string) (bare []byte, whole, ok bool) {
-	// The usual case: it is all usage, so nothing but its order can change. That tells nothing new as long as no two of
-	// its names differ by case alone, which encoding/json takes for the same.
-	if !mayHaveContent(req.Usage) && !slices.ContainsFunc(req.Usage, isUpper) {
-		if bare, ok := usageevent.Reordered(req.Usage); ok {
-			return bare, true, len(bare) <= maxRawUsage
-		}
+// passable is the provider's object as the event carries it, if that says the same as the whole. The usual one is all usage,
+// so nothing but its order can change: that is said by whole, which has the same bytes then.
+func passable(req settleRequest, u usage.Usage, provider string) (bare json.RawMessage, whole usageevent.Ordered, ok bool) {
+	if whole, ok = usageevent.Order(req.Usage, isUsage); ok {
+		return whole.Bytes(), whole, len(whole.Bytes()) <= maxRawUsage
 	}
 	bare = usageevent.Canonical(withoutContent(req.Usage))
 	again, err := usage.Normalise(provider, req.API, bare)
-	return bare, false, err == nil && len(bare) <= maxRawUsage && reflect.DeepEqual(again, u)
+	return bare, whole, err == nil && len(bare) <= maxRawUsage && reflect.DeepEqual(again, u)
 }
 
-func isUpper(c byte) bool { return c >= 'A' && c <= 'Z' }
-
 // isContent names the members of providers' responses that carry text.
-func isContent(member string) bool {
-	switch member {
+func isContent(member string) bool { return !isUsage([]byte(member)) }
+
+// isUsage names all others.
+func isUsage(member []byte) bool {
+	switch string(member) {
 	case "choices", "candidates", "content", "contents", "output", "output_text", "message", "messages", "input", "prompt", "instructions", "text",
 		"data", "stream", "results", "embeddings", "citations", "search_results", "delta", "error", "metadata", "tools":
-		return true
-	default:
 		return false
+	default:
+		return true
 	}
 }
 

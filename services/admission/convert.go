@@ -261,4 +261,7 @@ func nanoOf(field string, usd *money.USD) (money.Nano, *Problem) {
 }
 
 // unpriced reports whether err says that there is no price, which is a state and never $0.
-func unpriced(err error) bool { return errors.As(err, new(*pricing.UnpricedError)) }
+func unpriced(err error) bool {
+	_, is := errors.AsType[*pricing.UnpricedError](err)
+	return is
+}

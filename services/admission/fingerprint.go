@@ -22,10 +22,10 @@ func (c charge) fingerprint(req settleRequest, s subject) []byte {
 		b = appendSized(b, text)
 	}
 	switch {
-	case c.whole:
+	case c.whole.Bytes() != nil:
 		b = append(append(b, 'u'), c.usage...)
 	case given(req.Usage):
-		b = usageevent.AppendCanonical(append(b, 'u'), req.Usage)
+		b = append(append(b, 'u'), usageevent.Canonical(req.Usage)...)
 	default:
 		b = appendQuantities(append(b, 'm'), c.meters)
 	}

@@ -104,13 +104,14 @@ func keepMeters(b []byte, meters map[string]money.Decimal) []byte {
 
 // decodeCall reads what a hold, a receipt or a row keeps, of this version or an earlier one.
 func decodeCall(b []byte) (call, error) {
-	var c call
 	if len(b) > 0 && b[0] == '{' {
+		var c call
 		if err := json.Unmarshal(b, &c); err != nil {
 			return call{}, fmt.Errorf("%w: %w", errKept, err)
 		}
 		return c, nil
 	}
+	var c call
 	if len(b) < 2 || b[0] != keptVersion || b[1]&^(keptDearest|keptSaving|keptBranches) != 0 {
 		return call{}, fmt.Errorf("%w: not a version that is known here", errKept)
 	}

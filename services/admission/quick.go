@@ -185,6 +185,12 @@ func (s *scanner) quantities(into *quantities) bool {
 // raw reads an object of whatever content, as it is, whose members are there once.
 func (s *scanner) raw(into *json.RawMessage) bool {
 	s.space()
+	rest := []byte(s.text[s.at:]) // what follows is little
+	if end, plain := usageevent.PlainUsage(rest); plain {
+		*into = rest[:end:end]
+		s.at += end
+		return true
+	}
 	depth, quoted := 0, false
 	for i := s.at; i < len(s.text); i++ {
 		switch c := s.text[i]; {

@@ -30,28 +30,29 @@ type picked struct {
 // the substitution is what providers themselves do.
 type substitute struct {
 	meter   usage.Meter
+	basis   string // that of a rate which is no other's in turn
 	flagged bool
 }
 
-// substitutes lists what may stand in for a meter that has no rate, in order.
+// substitutes lists what may stand in for a meter that has no rate, in order, as far as there is any: not on the heap, since
+// reasoning has no rate of its own with most models.
 // What is not here stays unpriced, because what could stand in is cheaper than
 // any list has it: one hour cache writes, audio, generated images.
-func substitutes(m usage.Meter) []substitute {
+func substitutes(m usage.Meter) [2]substitute {
+	input := substitute{usage.Input, basisSubstitute + string(usage.Input), true}
 	switch m {
-	case usage.CacheRead:
-		return []substitute{{usage.Input, true}}
+	case usage.CacheRead, usage.InputImage, usage.InputVideo:
+		return [2]substitute{input}
 	case usage.AudioCacheRead:
-		return []substitute{{usage.CacheRead, false}, {usage.InputAudio, true}}
+		return [2]substitute{{usage.CacheRead, basisSubstitute + string(usage.CacheRead), false}, {usage.InputAudio, basisSubstitute + string(usage.InputAudio), true}}
 	case usage.CacheWrite5m: // price lists have one name for both
-		return []substitute{{usage.CacheWrite, false}}
+		return [2]substitute{{usage.CacheWrite, basisSubstitute + string(usage.CacheWrite), false}}
 	case usage.Reasoning:
-		return []substitute{{usage.Output, false}}
-	case usage.InputImage, usage.InputVideo:
-		return []substitute{{usage.Input, true}}
+		return [2]substitute{{usage.Output, basisSubstitute + string(usage.Output), false}}
 	case usage.WebSearchLow, usage.WebSearchHigh:
-		return []substitute{{usage.WebSearch, true}}
+		return [2]substitute{{usage.WebSearch, basisSubstitute + string(usage.WebSearch), true}}
 	}
-	return nil
+	return [2]substitute{}
 }
 
 // pick chooses the rate of m for a prompt of context tokens.
@@ -60,8 +61,11 @@ func (v *Version) pick(m usage.Meter, tier string, context int64) (picked, bool)
 		return p, true
 	}
 	for _, s := range substitutes(m) {
+		if s.meter == "" {
+			break
+		}
 		if p, ok := v.own(s.meter, tier, context); ok {
-			p.basis = listed(basisSubstitute+string(s.meter), p.basis)
+			p.basis = listed(s.basis, p.basis)
 			p.flagged = p.flagged || s.flagged
 			return p, true
 		}
