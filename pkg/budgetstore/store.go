@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -57,6 +58,9 @@ type Options struct {
 	// ScriptClock replaces Redis' TIME inside the scripts. For tests and
 	// simulations only; nil in production.
 	ScriptClock func() time.Time
+	// Log gets, at debug, what the Redis client says by itself: while Redis is away that is a line for each attempt to
+	// connect, and every call fails with the same cause. nil drops it. The client has one log a process, that of the latest Open.
+	Log *slog.Logger
 }
 
 // Store is a connection pool to one Redis. Concurrent calls share round trips. Safe for concurrent use.
@@ -89,6 +93,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	redis.SetLogger(clientLog{cmp.Or(opts.Log, slog.New(slog.DiscardHandler))})
 	s, err := open(url, opts, loaded, newGuard())
 	if err != nil {
 		return nil, err

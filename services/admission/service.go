@@ -162,7 +162,7 @@ func (s *Service) connect(ctx context.Context) (err error) {
 	start, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	s.counters, err = budgetstore.Open(start, s.cfg.Redis, budgetstore.Options{MaxLease: s.cfg.MaxLease,
-		ExecutionTTL: maxRootAge + s.cfg.TokenTTL + time.Hour, ConnectionLasts: s.cfg.connectionLasts, ScriptClock: s.deps.StoreClock})
+		ExecutionTTL: maxRootAge + s.cfg.TokenTTL + time.Hour, ConnectionLasts: s.cfg.connectionLasts, ScriptClock: s.deps.StoreClock, Log: s.deps.Log})
 	if err != nil {
 		return fmt.Errorf("admission: %w", err)
 	}
