@@ -108,21 +108,40 @@ func TestFreePort(t *testing.T) {
 	defer l.Close()
 	busy := l.Addr().(*net.TCPAddr).Port
 	taken := map[int]bool{}
-	if got, err := freePort(busy, taken); err != nil || got == busy || !taken[got] {
+	d := Dir(t.TempDir())
+	if got, err := d.freePort(busy, taken); err != nil || got == busy || !taken[got] {
 		t.Errorf("%d, %v instead of the taken %d", got, err, busy)
 	}
-	free, err := part.FreePort()
+	free, err := part.Unused(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := freePort(free, taken); err != nil || got != free {
+	if got, err := d.freePort(free, taken); err != nil || got != free {
 		t.Errorf("%d, %v instead of the free %d", got, err, free)
 	}
-	if got, err := freePort(free, taken); err != nil || got == free {
+	if got, err := d.freePort(free, taken); err != nil || got == free {
 		t.Errorf("%d was given twice, %v", got, err)
 	}
 	if !portTaken(busy) || portTaken(free) {
 		t.Error("portTaken")
+	}
+}
+
+// The port of a service that was killed is its instance's as long as anything of that runs, and then anybody's.
+func TestPortsOfOthers(t *testing.T) {
+	gone := part.Part{PID: 1, Start: 1, Address: "http://127.0.0.1:18080"}
+	redis := sleeper(t, "redis-server", "redis://127.0.0.1:16379/0")
+	other := State{Parts: []Part{{"redis", redis}}, Services: []Service{{Name: "admission", Program: "admission", GRPC: "127.0.0.1:18200", Part: gone}}}
+	for port, want := range map[int]bool{18080: true, 18200: true, 16379: true, 15432: false} {
+		if got := save(t, other).needs(port); got != want {
+			t.Errorf("%d is needed: %v, want %v", port, got, want)
+		}
+	}
+	if err := redis.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if save(t, other).needs(18080) || Dir(t.TempDir()).needs(18080) {
+		t.Error("an instance that is down keeps its ports")
 	}
 }
 

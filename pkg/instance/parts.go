@@ -57,7 +57,7 @@ func (c Config) upParts(ctx context.Context, s *State) error {
 	taken := map[int]bool{}
 	for _, name := range missing {
 		old, _ := s.Part(name)
-		port, err := freePort(lastPort(old.Address, defaultPort(name)), taken)
+		port, err := c.Dir.freePort(lastPort(old.Address, defaultPort(name)), taken)
 		if err != nil {
 			return err
 		}

@@ -2,10 +2,9 @@ package instance
 
 import (
 	"fmt"
-	"net"
-	"os"
 	"path/filepath"
-	"syscall"
+
+	"github.com/weir-project/weir/pkg/embedded/part"
 )
 
 // Default ports. Services count up from theirs; a taken one is replaced by a free one, and `weir env` tells which.
@@ -19,23 +18,19 @@ const (
 	PortGRPC       = 18200 // admission-1's gRPC is 18200, admission-2's 18201, …
 )
 
-// The steps to a neighbour of a taken port, and the end of the ports that the system never lends to an outgoing
-// connection (Linux: net.ipv4.ip_local_port_range): a port from beyond it may be taken when its owner starts again.
-const (
-	portStep  = 1000
-	lentPorts = 32768
-)
+// portStep is the step to a neighbour of a taken port.
+const portStep = 1000
 
-// freePort is want if nothing listens there and taken does not hold it, else the first free one of its neighbours, else
-// one that the system picks.
-func freePort(want int, taken map[int]bool) (int, error) {
+// freePort is want if nothing listens there, taken does not hold it and no other instance needs it, else the first such one
+// of its neighbours that the system never lends, else one that the system picks.
+func (d Dir) freePort(want int, taken map[int]bool) (int, error) {
 	candidates := []int{want}
-	for port := want + portStep; port < lentPorts; port += portStep {
+	for port := want + portStep; port < part.LentPorts; port += portStep {
 		candidates = append(candidates, port)
 	}
 	for _, port := range append(candidates, 0, 0, 0) {
-		got, err := listenOnce(port)
-		if err == nil && !taken[got] && claimed(got) {
+		got, err := part.Unused(port)
+		if err == nil && !taken[got] && d.claim(got) {
 			taken[got] = true
 			return got, nil
 		}
@@ -43,35 +38,38 @@ func freePort(want int, taken map[int]bool) (int, error) {
 	return 0, fmt.Errorf("no free port on 127.0.0.1 (wanted %d)", want)
 }
 
-// listenOnce is the port itself, or the one that the system picks for 0, if it could be listened on.
-func listenOnce(port int) (int, error) {
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+// claim keeps a port from every other `weir up`: until this process ends, and then as long as this instance needs it.
+func (d Dir) claim(port int) bool {
+	own, err := filepath.Abs(string(d))
 	if err != nil {
-		return 0, fmt.Errorf("port %d: %w", port, err)
+		own = "" // claimed for the life of this process
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return part.Claim(port, own, func(owner string) bool { return Dir(owner).needs(port) })
 }
 
-// claimed keeps a port from every other `weir up` until this process ends: between the choice of a port and the moment
-// its part listens, a second instance could take it, and would then answer the first one's questions. Where the mark
-// cannot be made, the port is taken as it is.
-func claimed(port int) bool {
-	mark := filepath.Join(os.TempDir(), fmt.Sprintf("weir-port-%d", port))
-	// A bare descriptor: it is meant to stay open, and must not be closed by a finaliser.
-	fd, err := syscall.Open(mark, syscall.O_CREAT|syscall.O_RDWR|syscall.O_CLOEXEC, 0o666)
+// needs reports whether an instance of which something runs remembers a port: its own part or service may just have been
+// killed, and finds its port again at the next `weir up`. One that was taken down leaves its ports to others.
+func (d Dir) needs(port int) bool {
+	s, err := d.Load()
 	if err != nil {
-		return true
-	}
-	if err := syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = syscall.Close(fd)
 		return false
 	}
-	return true
+	runs, has := false, false
+	for _, p := range s.Parts {
+		if p.Ours() {
+			runs = runs || p.Alive()
+			has = has || lastPort(p.Address, 0) == port
+		}
+	}
+	for _, v := range s.Services {
+		runs = runs || v.Alive()
+		has = has || lastPort(v.Address, 0) == port || v.GRPC != "" && lastPort("grpc://"+v.GRPC, 0) == port
+	}
+	return runs && has
 }
 
 // portTaken reports whether something listens on a port of 127.0.0.1.
 func portTaken(port int) bool {
-	_, err := listenOnce(port)
+	_, err := part.Unused(port)
 	return err != nil
 }

@@ -265,8 +265,8 @@ func (c Config) upServices(s *State) error {
 
 // portsOf are the ports of a copy: those it had before, where they are free.
 func (c Config) portsOf(old Service, w copyOf, taken map[int]bool) (port, grpc int, err error) {
-	if port, err = freePort(lastPort(old.Address, w.port), taken); err == nil && w.grpc > 0 {
-		grpc, err = freePort(lastPort("grpc://"+old.GRPC, w.grpc), taken)
+	if port, err = c.Dir.freePort(lastPort(old.Address, w.port), taken); err == nil && w.grpc > 0 {
+		grpc, err = c.Dir.freePort(lastPort("grpc://"+old.GRPC, w.grpc), taken)
 	}
 	return port, grpc, err
 }

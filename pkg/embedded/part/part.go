@@ -68,20 +68,6 @@ func (c Config) WithDefaults() (Config, error) {
 // Addr is the part's host:port.
 func (c Config) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.Port)) }
 
-// FreePort asks the system for a port on 127.0.0.1 that nobody listens on. It may be taken again before it is used:
-// the part then fails to start, which its caller sees.
-func FreePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("free port: %w", err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
-		return 0, fmt.Errorf("free port: %w", err)
-	}
-	return port, nil
-}
-
 // Part is one running part. Its JSON form is all that another process needs to find it again: Alive says whether
 // that is still the same process.
 type Part struct {
