@@ -38,7 +38,7 @@ func sameBill(t *testing.T, kind string) {
 		second := makeWorkload(t, 12, "b.")
 		bill = bill.Plus(second.Bill)
 		w.up(append(kafkaFlags(kind), doubled()...)...)
-		if err := w.play(second, 0, nil); err != nil {
+		if err := w.play(second, play.Target{}); err != nil {
 			t.Fatal(err)
 		}
 		w.mustBill(bill, time.Minute)
@@ -90,9 +90,9 @@ func doubled() []string {
 	return flags
 }
 
-func (w *world) play(wl workload.Workload, every time.Duration, done *atomic.Int64) error {
-	target := play.Target{Client: w.client, Send: w.sender.Send, Now: time.Now(), Workers: 16, Every: every, Done: done}
-	return play.Play(w.t.Context(), wl, target)
+func (w *world) play(wl workload.Workload, pace play.Target) error {
+	pace.Client, pace.Send, pace.Now, pace.Workers = w.client, w.sender.Send, time.Now(), 16
+	return play.Play(w.t.Context(), wl, pace)
 }
 
 // kill ends every copy of a service without warning.
@@ -107,14 +107,16 @@ func (w *world) kill(program string) {
 	}
 }
 
-// playFor is how long the calls are spread over while services are killed.
+// playFor is how long the calls would be spread over; when the last service was killed, those that are left are made at once.
 const playFor = 45 * time.Second
 
 // killEach kills each service in turn while calls are made, starts it again, and counts what was delivered again.
 func (w *world) killEach(wl workload.Workload, kind string) {
 	var done atomic.Int64
-	finished := make(chan error, 1)
-	go func() { finished <- w.play(wl, playFor/time.Duration(len(wl.Calls)), &done) }()
+	finished, hurry := make(chan error, 1), make(chan struct{})
+	go func() {
+		finished <- w.play(wl, play.Target{Every: playFor / time.Duration(len(wl.Calls)), Hurry: hurry, Done: &done})
+	}()
 	step := int64(len(wl.Calls) / (len(programs()) + 2))
 	var again int64
 	for i, program := range programs() {
@@ -137,6 +139,7 @@ func (w *world) killEach(wl workload.Workload, kind string) {
 			w.t.Fatalf("%s was killed when nothing was in flight any more", program)
 		}
 	}
+	close(hurry)
 	if err := <-finished; err != nil {
 		w.t.Fatal(err)
 	}

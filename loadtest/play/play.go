@@ -29,8 +29,9 @@ type Target struct {
 	Now    time.Time // of the events
 	// Workers is the number of calls at a time.
 	Workers int
-	// Every is the least time between the starts of two calls; 0 is as fast as it goes.
+	// Every is the least time between the starts of two calls; 0 is as fast as it goes, as is all after Hurry is closed.
 	Every time.Duration
+	Hurry <-chan struct{}
 	// Done, if not nil, is raised for every call that has ended.
 	Done *atomic.Int64
 }
@@ -56,6 +57,7 @@ func Play(ctx context.Context, w workload.Workload, t Target) error {
 		for _, c := range w.Calls {
 			select {
 			case <-tick.C:
+			case <-t.Hurry:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
