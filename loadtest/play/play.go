@@ -29,9 +29,10 @@ type Target struct {
 	Now    time.Time // of the events
 	// Workers is the number of calls at a time.
 	Workers int
-	// Every is the least time between the starts of two calls; 0 is as fast as it goes, as is all after Hurry is closed.
+	// Every is the least time between the starts of two calls; 0 is as fast as it goes.
 	Every time.Duration
-	Hurry <-chan struct{}
+	// Leave, if not nil, is what each call waits for: one value, or that it is closed, from when on Every does not count either.
+	Leave <-chan struct{}
 	// Done, if not nil, is raised for every call that has ended.
 	Done *atomic.Int64
 }
@@ -50,25 +51,7 @@ func Play(ctx context.Context, w workload.Workload, t Target) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return t.send(ctx, w) })
 	calls := make(chan workload.Call)
-	group.Go(func() error {
-		defer close(calls)
-		tick := time.NewTicker(max(t.Every, 1))
-		defer tick.Stop()
-		for _, c := range w.Calls {
-			select {
-			case <-tick.C:
-			case <-t.Hurry:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			select {
-			case calls <- c:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		return nil
-	})
+	group.Go(func() error { return t.feed(ctx, calls, w.Calls) })
 	trees := trees{target: t, byRoot: map[string]*caller.Tree{}}
 	var lates sync.Map
 	for range t.Workers {
@@ -91,6 +74,39 @@ func Play(ctx context.Context, w workload.Workload, t Target) error {
 		return err
 	}
 	return t.settleLate(context.WithoutCancel(ctx), &lates)
+}
+
+// feed hands out the calls, one at a time, and closes to.
+func (t Target) feed(ctx context.Context, to chan<- workload.Call, calls []workload.Call) error {
+	defer close(to)
+	tick := time.NewTicker(max(t.Every, 1))
+	defer tick.Stop()
+	every := tick.C
+	for _, c := range calls {
+		if t.Leave != nil {
+			select {
+			case _, more := <-t.Leave:
+				if !more {
+					every = nil
+				}
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if every != nil {
+			select {
+			case <-every:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		select {
+		case to <- c:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // trees are the executions by root.
