@@ -10,21 +10,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/weir-project/weir/pkg/gen/migrations"
-	"github.com/weir-project/weir/pkg/migrate"
 	"github.com/weir-project/weir/pkg/outbox"
 	"github.com/weir-project/weir/pkg/testkit"
 )
 
 // database makes a migrated database and returns its URL.
-func database(t testing.TB) string {
-	t.Helper()
-	url := testkit.Postgres(t)
-	if _, err := migrate.Postgres(t.Context(), connect(t, url), migrations.Postgres); err != nil {
-		t.Fatal(err)
-	}
-	return url
-}
+func database(t testing.TB) string { return testkit.MigratedPostgres(t) }
 
 func connect(t testing.TB, url string) *pgx.Conn {
 	t.Helper()

@@ -39,10 +39,10 @@ func open(t testing.TB) fixture {
 
 func openNew(t testing.TB) fixture {
 	t.Helper()
-	return openAt(t, testkit.Postgres(t))
+	return openAt(t, testkit.MigratedPostgres(t))
 }
 
-// openAt makes the tables in an empty database.
+// openAt makes the tables that are missing.
 func openAt(t testing.TB, address string) fixture {
 	t.Helper()
 	f := fixture{t: t, address: address}

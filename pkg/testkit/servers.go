@@ -14,6 +14,8 @@ import (
 	"github.com/weir-project/weir/pkg/embedded/part"
 	"github.com/weir-project/weir/pkg/embedded/postgres"
 	"github.com/weir-project/weir/pkg/embedded/redis"
+	"github.com/weir-project/weir/pkg/gen/migrations"
+	"github.com/weir-project/weir/pkg/migrate"
 )
 
 // FinancePassword is the password of ClickHouse's read-only user finance in tests.
@@ -70,15 +72,58 @@ func Postgres(t testing.TB) (address string) {
 	s := shared(t)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return newDatabase(t, s, "")
+}
+
+// MigratedPostgres is Postgres with Weir's tables. The migrations are applied once in a test binary, and copied.
+func MigratedPostgres(t testing.TB) (address string) {
+	t.Helper()
+	s := shared(t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.migrated {
+		if err := migrateNew(withPath(t, sharedPostgres(t, s), template)); err != nil {
+			t.Fatalf("testkit: %v", err)
+		}
+		s.migrated = true
+	}
+	return newDatabase(t, s, " TEMPLATE "+template)
+}
+
+// template is the database that the migrated ones are copied from.
+const template = "migrated"
+
+// migrateNew fills the template. Its session must be over before it is copied; Postgres waits some seconds for that.
+func migrateNew(address string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, address)
+	if err != nil {
+		return err
+	}
+	_, err = migrate.Postgres(ctx, conn, migrations.Postgres)
+	return errors.Join(err, conn.Close(ctx))
+}
+
+// sharedPostgres is the address of the test binary's server. It is started, with the template still empty, by the first
+// that asks.
+func sharedPostgres(t testing.TB, s *sharedServers) string {
+	t.Helper()
 	if s.postgres == nil {
 		p := startPostgres(t, part.Config{Dir: filepath.Join(s.dir, "postgres")}, true)
-		if err := s.keep(p); err != nil {
+		if err := errors.Join(s.keep(p), execPostgres(p.Address, "CREATE DATABASE "+template)); err != nil {
 			t.Fatalf("testkit: %v", err)
 		}
 		s.postgres = p
 	}
-	name, server := s.nextDatabase(), s.postgres.Address
-	if err := execPostgres(server, "CREATE DATABASE "+name); err != nil {
+	return s.postgres.Address
+}
+
+func newDatabase(t testing.TB, s *sharedServers, like string) (address string) {
+	t.Helper()
+	server := sharedPostgres(t, s)
+	name := s.nextDatabase()
+	if err := execPostgres(server, "CREATE DATABASE "+name+like); err != nil {
 		t.Fatalf("testkit: %v", err)
 	}
 	t.Cleanup(func() {

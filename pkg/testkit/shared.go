@@ -21,6 +21,7 @@ type sharedServers struct {
 
 	mu                   sync.Mutex
 	postgres, clickhouse *part.Part
+	migrated             bool // the template has its tables
 	databases            int
 }
 

@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -35,7 +34,6 @@ import (
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 	"github.com/weir-project/weir/pkg/identity"
-	"github.com/weir-project/weir/pkg/migrate"
 	"github.com/weir-project/weir/pkg/obs"
 	"github.com/weir-project/weir/pkg/pgstore"
 	"github.com/weir-project/weir/pkg/testkit"
@@ -83,7 +81,7 @@ func newWorld(t *testing.T, contracts map[string]tenant.Contract) *world {
 func newWorldOn(t *testing.T, kafka string, contracts map[string]tenant.Contract) *world {
 	t.Helper()
 	dir := t.TempDir()
-	w := &world{t: t, kafka: kafka, postgres: testkit.Postgres(t), redis: testkit.RedisServer(t, part.Config{Dir: dir}), redisDir: dir, keys: map[string]string{}}
+	w := &world{t: t, kafka: kafka, postgres: testkit.MigratedPostgres(t), redis: testkit.RedisServer(t, part.Config{Dir: dir}), redisDir: dir, keys: map[string]string{}}
 	var err error
 	w.secret, err = identity.NewSecret([]byte(strings.Repeat("s", 32)))
 	w.must(err)
@@ -116,11 +114,6 @@ func (w *world) must(err error) {
 }
 
 func (w *world) initStores() {
-	pg, err := pgx.Connect(w.t.Context(), w.postgres)
-	w.must(err)
-	_, err = migrate.Postgres(w.t.Context(), pg, os.DirFS("../../migrations/postgres"))
-	w.must(err)
-	w.must(pg.Close(w.t.Context()))
 	rows, err := pgstore.Open(w.t.Context(), w.postgres)
 	w.must(err)
 	defer rows.Close()

@@ -23,7 +23,7 @@ import (
 	"github.com/weir-project/weir/pkg/testkit"
 )
 
-func database(t testing.TB) string { return migrated(t, testkit.Postgres(t)) }
+func database(t testing.TB) string { return testkit.MigratedPostgres(t) }
 
 func migrated(t testing.TB, url string) string {
 	t.Helper()
