@@ -16,11 +16,13 @@ import (
 )
 
 func TestTestsDoNotSeeEachOther(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	first, second := testkit.Postgres(t), testkit.Postgres(t)
+	a, b := testkit.ClickHouse(t), testkit.ClickHouse(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // from when they run
 	defer cancel()
-	if a, b := testkit.Postgres(t), testkit.Postgres(t); a == b {
-		t.Errorf("one database for two tests: %s", a)
-	} else if conn, err := pgx.Connect(ctx, a); err != nil {
+	if first == second {
+		t.Errorf("one database for two tests: %s", first)
+	} else if conn, err := pgx.Connect(ctx, first); err != nil {
 		t.Error(err)
 	} else {
 		defer conn.Close(ctx)
@@ -28,7 +30,6 @@ func TestTestsDoNotSeeEachOther(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	a, b := testkit.ClickHouse(t), testkit.ClickHouse(t)
 	if _, err := testkit.QueryClickHouse(ctx, a, "CREATE TABLE t (a Int32) ENGINE = MergeTree ORDER BY a"); err != nil {
 		t.Fatal(err)
 	}

@@ -25,15 +25,23 @@ func client(t *testing.T, address string) *kgo.Client {
 	return c
 }
 
-// fill makes a topic with n records and commits an offset of a group.
-func fill(ctx context.Context, t *testing.T, address string, replicas int16, n int) {
+// within bounds what is asked of a broker that runs. Starting one has a bound of its own: on a busy machine Java takes its time.
+func within(t *testing.T) context.Context {
 	t.Helper()
-	c := client(t, address)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// fill makes a topic with n records and commits an offset of a group.
+func fill(t *testing.T, address string, replicas int16, n int) {
+	t.Helper()
+	c, ctx := client(t, address), within(t)
 	admin := kadm.NewClient(c)
 	if _, err := admin.CreateTopic(ctx, 1, replicas, nil, "t"); err != nil {
 		t.Fatal(err)
 	}
-	produce(ctx, t, c, n)
+	produce(t, c, n)
 	var offsets kadm.Offsets
 	offsets.AddOffset("t", 0, int64(n-1), 0)
 	if err := admin.CommitAllOffsets(ctx, "g", offsets); err != nil {
@@ -41,8 +49,9 @@ func fill(ctx context.Context, t *testing.T, address string, replicas int16, n i
 	}
 }
 
-func produce(ctx context.Context, t *testing.T, c *kgo.Client, n int) {
+func produce(t *testing.T, c *kgo.Client, n int) {
 	t.Helper()
+	ctx := within(t)
 	for range n {
 		if err := c.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr(); err != nil {
 			t.Fatal(err)
@@ -51,9 +60,9 @@ func produce(ctx context.Context, t *testing.T, c *kgo.Client, n int) {
 }
 
 // check finds the records and the group's offset again.
-func check(ctx context.Context, t *testing.T, address string, n int64) {
+func check(t *testing.T, address string, n int64) {
 	t.Helper()
-	admin := kadm.NewClient(client(t, address))
+	admin, ctx := kadm.NewClient(client(t, address)), within(t)
 	ends, err := admin.ListEndOffsets(ctx, "t")
 	if err != nil {
 		t.Fatal(err)
@@ -71,8 +80,6 @@ func check(ctx context.Context, t *testing.T, address string, n int64) {
 }
 
 func TestKfakeKeepsTopicsAndOffsets(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
 	for name, end := range map[string]func(*part.Part) error{
 		"killed":  (*part.Part).Kill,
 		"stopped": func(p *part.Part) error { return p.Stop(0) },
@@ -80,37 +87,33 @@ func TestKfakeKeepsTopicsAndOffsets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config := part.Config{Dir: t.TempDir()}
 			p := testkit.KafkaServer(t, config)
-			fill(ctx, t, p.Address, 1, 20)
+			fill(t, p.Address, 1, 20)
 			if err := end(p); err != nil {
 				t.Fatal(err)
 			}
-			check(ctx, t, testkit.KafkaServer(t, config).Address, 20)
+			check(t, testkit.KafkaServer(t, config).Address, 20)
 		})
 	}
 }
 
 func TestApacheKafkaKeepsTopicsAndOffsets(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
 	config := part.Config{Dir: t.TempDir()}
 	p := testkit.ApacheKafkaServer(t, config, 1)[0]
-	fill(ctx, t, p.Address, 1, 20)
+	fill(t, p.Address, 1, 20)
 	if err := p.Stop(0); err != nil {
 		t.Fatal(err)
 	}
-	check(ctx, t, testkit.ApacheKafkaServer(t, config, 1)[0].Address, 20)
+	check(t, testkit.ApacheKafkaServer(t, config, 1)[0].Address, 20)
 }
 
 func TestApacheKafkaOutlivesOneOfThree(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
 	address, nodes := testkit.ApacheKafka(t, 3)
-	fill(ctx, t, address, 3, 20)
+	fill(t, address, 3, 20)
 	if err := nodes[0].Kill(); err != nil {
 		t.Fatal(err)
 	}
-	produce(ctx, t, client(t, address), 5)
-	ends, err := kadm.NewClient(client(t, address)).ListEndOffsets(ctx, "t")
+	produce(t, client(t, address), 5)
+	ends, err := kadm.NewClient(client(t, address)).ListEndOffsets(within(t), "t")
 	if err != nil {
 		t.Fatal(err)
 	}
