@@ -171,12 +171,9 @@ func (s scalar) nano(to *money.Nano) error {
 	if err != nil {
 		return fmt.Errorf("line %d: amount in USD: %w", s.line, err)
 	}
-	n, err := money.CeilNano(usd)
+	n, err := money.WholeNano(usd)
 	if err != nil {
 		return fmt.Errorf("line %d: %w", s.line, err)
-	}
-	if n.USD().Cmp(usd) != 0 {
-		return fmt.Errorf("line %d: %s has more than nine decimals", s.line, s.text)
 	}
 	*to = n
 	return nil

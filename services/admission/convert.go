@@ -248,14 +248,14 @@ func amountsOf(e admit.Estimate) amounts {
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// nanoOf reads a positive limit in dollars.
-func nanoOf(field string, usd *money.USD) (money.Nano, *Problem) {
+// costLimit reads max_cost_usd; 0 = none.
+func costLimit(usd *money.USD) (money.Nano, *Problem) {
 	if usd == nil {
 		return 0, nil
 	}
-	n, err := money.CeilNano(*usd)
+	n, err := money.WholeNano(*usd)
 	if err != nil || n <= 0 {
-		return 0, invalid(field, field+" is not an amount above zero within the bound of a counter.")
+		return 0, invalid("max_cost_usd", notLimit)
 	}
 	return n, nil
 }

@@ -77,6 +77,9 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64, room []byte) (
 
 func decodeStrict(body []byte, into any) *Problem {
 	text := string(body)
+	if p := checkText(text); p != nil {
+		return p
+	}
 	if q, ok := into.(quick); ok {
 		if decodeQuickly(text, q) {
 			return nil
@@ -128,7 +131,7 @@ func decodeProblem(err error) *Problem {
 		return invalid(field, fmt.Sprintf("%s is %s, not %s.", what, jsonKind(kind), wanted(wrong.Type)))
 	}
 	if errors.Is(err, money.ErrSyntax) || errors.Is(err, money.ErrRange) { // the only amount that a request has
-		return invalid("max_cost_usd", "max_cost_usd is not an amount in US dollars, as \"1.50\".")
+		return invalid("max_cost_usd", notLimit)
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return invalid("", "The body is not a whole JSON object.")
@@ -139,6 +142,12 @@ func decodeProblem(err error) *Problem {
 	}
 	return invalid("", "The body is not valid JSON.")
 }
+
+// limitRule is what every limit of dollars must be, here and in the tenants file.
+const limitRule = "US dollars, above 0, at most 9007199.254740991, with at most nine decimals"
+
+// notLimit is what is said of one that is not.
+const notLimit = "max_cost_usd is not an amount in " + limitRule + "."
 
 // jsonKind is a kind of JSON value with its article.
 func jsonKind(kind string) string {

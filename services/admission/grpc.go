@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	grpccredentials "google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -91,7 +93,7 @@ func (s *Service) serveGRPC(ctx context.Context) error {
 func (s *Service) newGRPC(ctx context.Context, state *health.Server, secure *tls.Config) *grpc.Server {
 	api := &grpcAPI{s: s, codes: grpcCodes()}
 	options := []grpc.ServerOption{
-		grpc.UnaryInterceptor(api.intercept), grpc.StreamInterceptor(endingWith(ctx)),
+		grpc.ForceServerCodecV2(lenient{encoding.GetCodecV2(proto.Name)}), grpc.UnaryInterceptor(api.intercept), grpc.StreamInterceptor(endingWith(ctx)),
 		grpc.MaxRecvMsgSize(maxGRPCMessage), grpc.MaxConcurrentStreams(maxGRPCStreams), grpc.MaxHeaderListSize(maxGRPCHeaders),
 		grpc.ConnectionTimeout(grpcHandshake), grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: grpcIdle}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: grpcPing, PermitWithoutStream: true}),

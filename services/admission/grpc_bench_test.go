@@ -13,8 +13,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/weir-project/weir/pkg/gen/admissionv1"
 )
@@ -42,7 +44,7 @@ func (r *reserveBench) overGRPC(b testing.TB) (admissionv1.AdmissionClient, *adm
 		b.Fatal(err)
 	}
 	api := fakeStores{&grpcAPI{s: r.service, codes: grpcCodes()}, r}
-	server := grpc.NewServer(grpc.UnaryInterceptor(api.intercept))
+	server := grpc.NewServer(grpc.ForceServerCodecV2(lenient{encoding.GetCodecV2("proto")}), grpc.UnaryInterceptor(api.intercept))
 	admissionv1.RegisterAdmissionServer(server, api)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
@@ -60,7 +62,10 @@ func (r *reserveBench) overGRPC(b testing.TB) (admissionv1.AdmissionClient, *adm
 		b.Fatal(err)
 	}
 	in := &admissionv1.ReserveRequest{ReservationId: req.ReservationID, Provider: req.Provider, Model: req.Model, Effect: req.Effect,
-		LeaseSeconds: req.LeaseSeconds, ExecutionToken: string(req.ExecutionToken), Estimate: map[string]string{}}
+		LeaseSeconds: req.LeaseSeconds, Estimate: map[string]string{}}
+	if req.ExecutionToken != "" {
+		in.ExecutionToken = proto.String(string(req.ExecutionToken))
+	}
 	for name, n := range req.Estimate {
 		in.Estimate[name] = n.String()
 	}

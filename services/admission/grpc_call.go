@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -96,7 +97,10 @@ func checkMessage(m proto.Message) *Problem {
 	if proto.Size(m) > most {
 		return problem(codeTooLarge, fmt.Sprintf("The message is larger than %d bytes.", most))
 	}
-	if len(m.ProtoReflect().GetUnknown()) > 0 {
+	switch unknown := m.ProtoReflect().GetUnknown(); {
+	case bytes.Equal(unknown, unreadable()):
+		return invalid("", "The message is not valid Protobuf, or a text in it is not valid UTF-8.")
+	case len(unknown) > 0:
 		return invalid("", "The message has a field that this server does not know.")
 	}
 	return nil

@@ -14,6 +14,9 @@ import (
 
 func executionRequestOf(in *admissionv1.StartExecutionRequest) (executionRequest, *Problem) {
 	req := executionRequest{RootExecutionID: in.GetRootExecutionId(), ParentToken: token(in.GetParentToken()), AgentID: in.GetAgentId(), CostCenter: in.GetCostCenter()}
+	if in.ParentToken != nil && req.ParentToken == "" {
+		return req, emptyToken(&req)
+	}
 	if in.MaxCostUsd != nil {
 		usd, err := money.ParseUSD(in.GetMaxCostUsd())
 		if err != nil {
@@ -29,6 +32,9 @@ func executionRequestOf(in *admissionv1.StartExecutionRequest) (executionRequest
 }
 
 func reserveRequestOf(in *admissionv1.ReserveRequest) (reserveRequest, *Problem) {
+	if in.ExecutionToken != nil && in.GetExecutionToken() == "" {
+		return reserveRequest{}, emptyToken(&reserveRequest{})
+	}
 	estimate, p := quantitiesOf(&reserveRequest{}, in.GetEstimate())
 	return reserveRequest{ReservationID: in.GetReservationId(), Provider: in.GetProvider(), Model: in.GetModel(), Estimate: estimate, Effect: in.GetEffect(),
 		ExecutionToken: token(in.GetExecutionToken()), AgentID: in.GetAgentId(), ParentAgentID: in.GetParentAgentId(), CostCenter: in.GetCostCenter(),
@@ -41,6 +47,9 @@ func settleRequestOf(in *admissionv1.SettleRequest) (settleRequest, *Problem) {
 	if raw := in.GetUsage(); len(raw) > 0 {
 		if !json.Valid(raw) {
 			return req, invalid("usage", "usage is not valid JSON.")
+		}
+		if !wellFormed(string(raw)) {
+			return req, invalid("usage", "usage "+notText+".")
 		}
 		req.Usage = raw
 		if p := req.checkUsage(); p != nil {

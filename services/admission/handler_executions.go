@@ -19,7 +19,7 @@ import (
 // begin gives an execution token, of a root or of a child: POST /v1/executions. It starts, resumes or continues an
 // execution, whoever asked in whatever form.
 func (s *Service) begin(ctx context.Context, c caller, req executionRequest) (answer, error) {
-	maxCost, p := nanoOf("max_cost_usd", req.MaxCostUSD)
+	maxCost, p := costLimit(req.MaxCostUSD)
 	if p = first(p, req.check()); p != nil {
 		return answer{}, p
 	}

@@ -141,7 +141,7 @@ func webhookRequest(hook identity.Webhook, q url.Values) (executionRequest, *Pro
 		case "max_cost_usd":
 			usd, err := money.ParseUSD(v)
 			if err != nil {
-				return req, invalid(name, "max_cost_usd is not an amount.")
+				return req, invalid(name, notLimit)
 			}
 			req.MaxCostUSD = &usd
 		case "max_depth":

@@ -24,8 +24,8 @@ func (s *schemas) ref(v any, request bool) doc { return s.of(reflect.TypeOf(v), 
 func (s *schemas) of(t reflect.Type, name string, request bool) doc {
 	switch t {
 	case reflect.TypeFor[money.USD](), reflect.TypeFor[nanoUSD]():
-		if request { // the decoder takes more forms than the encoder writes
-			return doc{"type": "string", "pattern": `^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`, "description": "US dollars."}
+		if request { // a limit; the decoder takes more forms than the encoder writes
+			return doc{"type": "string", "pattern": `^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`, "description": limitRule + "."}
 		}
 		return doc{"type": "string", "pattern": `^-?[0-9]+(\.[0-9]+)?$`, "description": "US dollars."}
 	case reflect.TypeFor[ladder.Rung]():

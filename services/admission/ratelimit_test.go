@@ -32,6 +32,7 @@ func TestRateLimitFields(t *testing.T) {
 		{"output tokens", ratesOfRefusal(all, refusal(admit.LimitOutputTokens, 500, 500, at.Add(time.Nanosecond))), allPolicies, `"output_tokens";r=0;t=1`},
 		{"no clock frees a call", ratesOfRefusal(all, refusal(admit.LimitConcurrency, 20, 20, at.Add(time.Minute))), allPolicies, `"concurrency";r=0`},
 		{"open executions are none of them", ratesOfRefusal(all, refusal(admit.LimitOpenExecutions, 9, 9, time.Time{})), allPolicies, ""},
+		{"an estimate that never fits waits for nothing", ratesOfRefusal(all, admit.Refusal{Code: admit.EstimateExceedsLimit, Limit: admit.LimitInputTokens, At: at}), allPolicies, ""},
 		{"a quota is no rate", ratesOfRefusal(all, admit.Refusal{Code: admit.TenantQuotaExceeded, Limit: admit.LimitDay, At: at}), allPolicies, ""},
 	} {
 		h := http.Header{}

@@ -30,8 +30,8 @@ The type is ` + "`urn:weir:problem:` and the code" + `; the title is the same fo
 A retry makes sense exactly where there is a ` + "`Retry-After`" + ` (whole seconds, jittered, at most 65; ` + "`retry_after_ms`" + ` has it finer). ` + "`RateLimit-Policy`" + ` and
 ` + "`RateLimit`" + ` are the structured fields of the IETF draft, in the answers to reservations. The first has those that the tenant has of the
 policies ` + "`requests`, `input_tokens`, `output_tokens` (each per minute; `qu=\"tokens\"`) and `concurrency` (`qu=\"concurrent-requests\"`)" + `, the
-second what they leave: all of them where a call is admitted; where it is refused, the one that refused, with the seconds until
-the same call fits by time alone: ` + "`\"requests\";q=60;w=60, \"concurrency\";q=20;qu=\"concurrent-requests\"` and `\"requests\";r=0;t=12`" + `. In the
+second what they leave: all of them where a call is admitted; where one of them refused (` + "`rate_limited`" + `), that one, with the seconds until
+the same call fits by time alone; after any other refusal, ` + "`estimate_exceeds_limit`" + ` among them, there is the first field alone. So: ` + "`\"requests\";q=60;w=60, \"concurrency\";q=20;qu=\"concurrent-requests\"` and `\"requests\";r=0;t=12`" + `. In the
 answer to a repeat they are those of the first answer, and after a batch those of its last reservation.
 
 Over gRPC the same problem has the code of the last column, with ` + "`google.rpc.ErrorInfo` (domain `weir`, reason = the code), `google.rpc.RetryInfo`" + ` exactly

@@ -42,6 +42,17 @@ func CeilNano(a USD) (Nano, error) {
 	return Nano(n.IntPart()), nil
 }
 
+// WholeNano is an amount that is whole nano-dollars and within a counter's bound,
+// as a limit must be: one that were rounded would be another than was asked for.
+// The error wraps ErrRange.
+func WholeNano(a USD) (Nano, error) {
+	n, err := CeilNano(a)
+	if err == nil && n.USD().Cmp(a) != 0 {
+		err = fmt.Errorf("%w: %s USD has more than nine decimals", ErrRange, a)
+	}
+	return n, err
+}
+
 // ceilShort is CeilNano of a short number that a counter may reach.
 func ceilShort(a number) (Nano, bool) {
 	if a.long != nil {

@@ -37,11 +37,11 @@ type StartExecutionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 128 of A-Z a-z 0-9 . _ : -, not dots alone. Empty: a new one is made. An id that exists is resumed.
 	RootExecutionId string `protobuf:"bytes,1,opt,name=root_execution_id,json=rootExecutionId,proto3" json:"root_execution_id,omitempty"`
-	// The token of the agent that starts this one as its child.
-	ParentToken string `protobuf:"bytes,2,opt,name=parent_token,json=parentToken,proto3" json:"parent_token,omitempty"`
-	AgentId     string `protobuf:"bytes,3,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	CostCenter  string `protobuf:"bytes,4,opt,name=cost_center,json=costCenter,proto3" json:"cost_center,omitempty"`
-	// Dollars; the stricter of this and the tenant's plan holds.
+	// The token of the agent that starts this one as its child. An empty one is refused: leave it out where there is none.
+	ParentToken *string `protobuf:"bytes,2,opt,name=parent_token,json=parentToken,proto3,oneof" json:"parent_token,omitempty"`
+	AgentId     string  `protobuf:"bytes,3,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	CostCenter  string  `protobuf:"bytes,4,opt,name=cost_center,json=costCenter,proto3" json:"cost_center,omitempty"`
+	// Dollars, above 0, at most 9007199.254740991, with at most nine decimals; the stricter of this and the tenant's plan holds.
 	MaxCostUsd    *string `protobuf:"bytes,5,opt,name=max_cost_usd,json=maxCostUsd,proto3,oneof" json:"max_cost_usd,omitempty"`
 	MaxDepth      *int64  `protobuf:"varint,6,opt,name=max_depth,json=maxDepth,proto3,oneof" json:"max_depth,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -86,8 +86,8 @@ func (x *StartExecutionRequest) GetRootExecutionId() string {
 }
 
 func (x *StartExecutionRequest) GetParentToken() string {
-	if x != nil {
-		return x.ParentToken
+	if x != nil && x.ParentToken != nil {
+		return *x.ParentToken
 	}
 	return ""
 }
@@ -339,11 +339,12 @@ type ReserveRequest struct {
 	// 9007199254740991 in digits; max_output_tokens 0 is as if it were not given: the model's own maximum.
 	Estimate map[string]string `protobuf:"bytes,4,rep,name=estimate,proto3" json:"estimate,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// read (the default) or write.
-	Effect         string `protobuf:"bytes,5,opt,name=effect,proto3" json:"effect,omitempty"`
-	ExecutionToken string `protobuf:"bytes,6,opt,name=execution_token,json=executionToken,proto3" json:"execution_token,omitempty"`
-	AgentId        string `protobuf:"bytes,7,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	ParentAgentId  string `protobuf:"bytes,8,opt,name=parent_agent_id,json=parentAgentId,proto3" json:"parent_agent_id,omitempty"`
-	CostCenter     string `protobuf:"bytes,9,opt,name=cost_center,json=costCenter,proto3" json:"cost_center,omitempty"`
+	Effect string `protobuf:"bytes,5,opt,name=effect,proto3" json:"effect,omitempty"`
+	// An empty one is refused: leave it out where there is none.
+	ExecutionToken *string `protobuf:"bytes,6,opt,name=execution_token,json=executionToken,proto3,oneof" json:"execution_token,omitempty"`
+	AgentId        string  `protobuf:"bytes,7,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	ParentAgentId  string  `protobuf:"bytes,8,opt,name=parent_agent_id,json=parentAgentId,proto3" json:"parent_agent_id,omitempty"`
+	CostCenter     string  `protobuf:"bytes,9,opt,name=cost_center,json=costCenter,proto3" json:"cost_center,omitempty"`
 	// 1 to 86400, cut to the longest that the service allows (-max-lease); 0: that longest.
 	LeaseSeconds  int64 `protobuf:"varint,10,opt,name=lease_seconds,json=leaseSeconds,proto3" json:"lease_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -416,8 +417,8 @@ func (x *ReserveRequest) GetEffect() string {
 }
 
 func (x *ReserveRequest) GetExecutionToken() string {
-	if x != nil {
-		return x.ExecutionToken
+	if x != nil && x.ExecutionToken != nil {
+		return *x.ExecutionToken
 	}
 	return ""
 }
@@ -2628,16 +2629,17 @@ var File_weir_v1_admission_proto protoreflect.FileDescriptor
 
 const file_weir_v1_admission_proto_rawDesc = "" +
 	"\n" +
-	"\x17weir/v1/admission.proto\x12\aweir.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8a\x02\n" +
+	"\x17weir/v1/admission.proto\x12\aweir.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa0\x02\n" +
 	"\x15StartExecutionRequest\x12*\n" +
-	"\x11root_execution_id\x18\x01 \x01(\tR\x0frootExecutionId\x12!\n" +
-	"\fparent_token\x18\x02 \x01(\tR\vparentToken\x12\x19\n" +
+	"\x11root_execution_id\x18\x01 \x01(\tR\x0frootExecutionId\x12&\n" +
+	"\fparent_token\x18\x02 \x01(\tH\x00R\vparentToken\x88\x01\x01\x12\x19\n" +
 	"\bagent_id\x18\x03 \x01(\tR\aagentId\x12\x1f\n" +
 	"\vcost_center\x18\x04 \x01(\tR\n" +
 	"costCenter\x12%\n" +
-	"\fmax_cost_usd\x18\x05 \x01(\tH\x00R\n" +
+	"\fmax_cost_usd\x18\x05 \x01(\tH\x01R\n" +
 	"maxCostUsd\x88\x01\x01\x12 \n" +
-	"\tmax_depth\x18\x06 \x01(\x03H\x01R\bmaxDepth\x88\x01\x01B\x0f\n" +
+	"\tmax_depth\x18\x06 \x01(\x03H\x02R\bmaxDepth\x88\x01\x01B\x0f\n" +
+	"\r_parent_tokenB\x0f\n" +
 	"\r_max_cost_usdB\f\n" +
 	"\n" +
 	"_max_depth\"\xb8\x02\n" +
@@ -2658,14 +2660,14 @@ const file_weir_v1_admission_proto_rawDesc = "" +
 	"\x16CloseExecutionResponse\x12*\n" +
 	"\x11root_execution_id\x18\x01 \x01(\tR\x0frootExecutionId\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x127\n" +
-	"\tclosed_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bclosedAt\"\xb3\x03\n" +
+	"\tclosed_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bclosedAt\"\xcc\x03\n" +
 	"\x0eReserveRequest\x12%\n" +
 	"\x0ereservation_id\x18\x01 \x01(\tR\rreservationId\x12\x1a\n" +
 	"\bprovider\x18\x02 \x01(\tR\bprovider\x12\x14\n" +
 	"\x05model\x18\x03 \x01(\tR\x05model\x12A\n" +
 	"\bestimate\x18\x04 \x03(\v2%.weir.v1.ReserveRequest.EstimateEntryR\bestimate\x12\x16\n" +
-	"\x06effect\x18\x05 \x01(\tR\x06effect\x12'\n" +
-	"\x0fexecution_token\x18\x06 \x01(\tR\x0eexecutionToken\x12\x19\n" +
+	"\x06effect\x18\x05 \x01(\tR\x06effect\x12,\n" +
+	"\x0fexecution_token\x18\x06 \x01(\tH\x00R\x0eexecutionToken\x88\x01\x01\x12\x19\n" +
 	"\bagent_id\x18\a \x01(\tR\aagentId\x12&\n" +
 	"\x0fparent_agent_id\x18\b \x01(\tR\rparentAgentId\x12\x1f\n" +
 	"\vcost_center\x18\t \x01(\tR\n" +
@@ -2674,7 +2676,8 @@ const file_weir_v1_admission_proto_rawDesc = "" +
 	" \x01(\x03R\fleaseSeconds\x1a;\n" +
 	"\rEstimateEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcd\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x12\n" +
+	"\x10_execution_token\"\xcd\x04\n" +
 	"\x0fReserveResponse\x12%\n" +
 	"\x0ereservation_id\x18\x01 \x01(\tR\rreservationId\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x12\n" +
@@ -3020,6 +3023,7 @@ func file_weir_v1_admission_proto_init() {
 	}
 	file_weir_v1_admission_proto_msgTypes[0].OneofWrappers = []any{}
 	file_weir_v1_admission_proto_msgTypes[1].OneofWrappers = []any{}
+	file_weir_v1_admission_proto_msgTypes[4].OneofWrappers = []any{}
 	file_weir_v1_admission_proto_msgTypes[6].OneofWrappers = []any{}
 	file_weir_v1_admission_proto_msgTypes[9].OneofWrappers = []any{}
 	file_weir_v1_admission_proto_msgTypes[12].OneofWrappers = []any{
