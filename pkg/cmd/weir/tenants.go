@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -144,82 +142,4 @@ func planTenants(f tenantsfile.File, current *catalog.Tenants, prune bool, now t
 		}
 	}
 	return changes, records, nil
-}
-
-func (a *app) tenantsShowCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "show [TENANT…]", Short: "Print the contracts in force",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.tenantsShow(c.Context(), c.OutOrStdout(), args, time.Now().UTC())
-		},
-	}
-}
-
-// tenantView is a contract as people read it.
-type tenantView struct {
-	ID          string `json:"id"`
-	Plan        string `json:"plan,omitempty"`
-	MinuteUSD   string `json:"minute_usd"`
-	DayUSD      string `json:"day_usd"`
-	MonthUSD    string `json:"month_usd"`
-	SoftDay     bool   `json:"soft_day"`
-	Concurrency int64  `json:"concurrency"`
-	RPM         int64  `json:"requests_per_minute"`
-	InputTPM    int64  `json:"input_tokens_per_minute"`
-	OutputTPM   int64  `json:"output_tokens_per_minute"`
-	Markup      string `json:"markup_percent"`
-	// UnknownPrice is refuse or dearest.
-	UnknownPrice string      `json:"unknown_price"`
-	Timezone     string      `json:"timezone"`
-	Ladder       ladderView  `json:"ladder"`
-	Scopes       []scopeView `json:"scopes,omitempty"`
-	Removed      bool        `json:"removed,omitempty"`
-	Versions     int         `json:"versions"`
-}
-
-func (a *app) tenantsShow(ctx context.Context, out io.Writer, ids []string, now time.Time) error {
-	conn, err := a.kafka(ctx)
-	if err != nil {
-		return err
-	}
-	current := catalog.NewTenants(warnBad)
-	if err := readTable(ctx, conn, topics.CatalogTenants, current.Apply); err != nil {
-		return err
-	}
-	named := len(ids) > 0
-	if !named {
-		ids = current.IDs()
-	}
-	views := make([]tenantView, 0, len(ids))
-	for _, id := range ids {
-		h, ok := current.History(id)
-		if !ok {
-			return no("no tenant %q", id)
-		}
-		c, _ := h.At(now)
-		if c.Removed && !named {
-			continue
-		}
-		zone := c.Timezone
-		if zone == "" {
-			zone = "UTC"
-		}
-		views = append(views, tenantView{
-			ID: id, Plan: c.Plan, MinuteUSD: c.Ceilings.Minute.USD().String(), DayUSD: c.Ceilings.Day.USD().String(),
-			MonthUSD: c.Ceilings.Month.USD().String(), SoftDay: c.SoftDay, Concurrency: c.Limits.Concurrency, RPM: c.Limits.RequestsPerMinute,
-			InputTPM: c.Limits.InputTokensPerMinute, OutputTPM: c.Limits.OutputTokensPerMinute, Markup: c.Markup.String(),
-			UnknownPrice: string(cmp.Or(c.UnknownPrice, tenant.UnknownPriceRefuse)), Timezone: zone, Ladder: ladderOf(c), Scopes: scopesOf(c), Removed: c.Removed, Versions: len(h.Versions),
-		})
-	}
-	if a.json {
-		return printJSON(out, map[string]any{"tenants": views})
-	}
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "TENANT\tPLAN\tMINUTE\tDAY\tMONTH\tCONCURRENCY\tRPM\tMARKUP %\tLADDER %\tZONE")
-	for _, v := range views {
-		fmt.Fprintf(w, "%s\t%s\t$%s\t$%s\t$%s\t%d\t%d\t%s\t%s\t%s\n", v.ID, v.Plan, v.MinuteUSD, v.DayUSD, v.MonthUSD, v.Concurrency, v.RPM, v.Markup,
-			v.Ladder.short(), v.Timezone)
-	}
-	printScopes(w, views)
-	return w.Flush()
 }

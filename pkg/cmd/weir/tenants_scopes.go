@@ -25,7 +25,7 @@ type ceilingsView struct {
 }
 
 func scopesOf(c tenant.Contract) []scopeView {
-	var out []scopeView
+	out := []scopeView{}
 	for _, s := range c.Scopes {
 		v := scopeView{Ceilings: ceilingsView{ceiling(s.Ceilings.Minute), ceiling(s.Ceilings.Day), ceiling(s.Ceilings.Month)}}
 		switch s.Kind {
