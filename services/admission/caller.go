@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/ladder"
@@ -37,11 +38,12 @@ func (s *Service) identify(ctx context.Context, given credentials) (caller, erro
 	if p := unclear(given.twice); p != nil {
 		return caller{}, p
 	}
-	principal, err := s.authenticate(ctx, given)
+	now := s.deps.Now()
+	principal, err := s.authenticate(ctx, given, now)
 	if err != nil {
 		return caller{}, identityProblem(err)
 	}
-	c, err := s.callerOf(principal, given.tenant)
+	c, err := s.callerOf(principal, given.tenant, now)
 	c.language = languageOf(given.language)
 	return c, err
 }
@@ -83,12 +85,12 @@ func (s *Service) unready() *Problem {
 }
 
 // callerOf picks the tenant of a request, which must exist. named is the one that the request names, if any.
-func (s *Service) callerOf(principal identity.Principal, named string) (caller, error) {
+func (s *Service) callerOf(principal identity.Principal, named string, now time.Time) (caller, error) {
 	name, err := principal.Tenant(named)
 	if err != nil {
 		return caller{}, identityProblem(err)
 	}
-	contract, ok := s.catalogs.tenants.At(name, s.deps.Now())
+	contract, ok := s.catalogs.tenants.At(name, now)
 	if !ok || contract.Removed {
 		return caller{}, problem(admit.ForbiddenTenant, "There is no such tenant, or it was removed.")
 	}
@@ -96,9 +98,9 @@ func (s *Service) callerOf(principal identity.Principal, named string) (caller, 
 }
 
 // authenticate takes the Authorization header or, where there is none, the client certificate.
-func (s *Service) authenticate(ctx context.Context, given credentials) (identity.Principal, error) {
+func (s *Service) authenticate(ctx context.Context, given credentials, now time.Time) (identity.Principal, error) {
 	if given.authorization == "" && given.tls != nil && len(given.tls.VerifiedChains) > 0 {
-		return identity.VerifyCertificate(given.tls, s.tenantOfIdentity, s.deps.Now())
+		return identity.VerifyCertificate(given.tls, s.tenantOfIdentity, now)
 	}
 	scheme, credential, ok := strings.Cut(given.authorization, " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
@@ -106,9 +108,9 @@ func (s *Service) authenticate(ctx context.Context, given credentials) (identity
 	}
 	credential = strings.TrimSpace(credential)
 	if strings.HasPrefix(credential, "wk_") || s.jwt == nil {
-		return identity.VerifyAPIKey(credential, s.catalogs.apiKeys.Get, s.deps.Now())
+		return identity.VerifyAPIKey(credential, s.catalogs.apiKeys.Get, now)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Deadline)
 	defer cancel()
-	return s.jwt.Verify(ctx, credential, s.deps.Now())
+	return s.jwt.Verify(ctx, credential, now)
 }

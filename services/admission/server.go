@@ -65,6 +65,9 @@ func (s *Service) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	problem(codeInternal, "A defect of this service; it was logged.").write(w)
 }
 
+// maxUnchunked is how long an answer may be for net/http to write its length by itself; a longer one it sends in chunks.
+const maxUnchunked = 2048
+
 func (s *Service) writeAnswer(w http.ResponseWriter, a answer) {
 	if a.status == http.StatusNoContent {
 		w.WriteHeader(a.status)
@@ -87,9 +90,11 @@ func (s *Service) writeAnswer(w http.ResponseWriter, a answer) {
 		}
 	}
 	h := w.Header()
-	// A long one would be sent in chunks without its length. The names are as Set would write them.
-	values := [...]string{strconv.Itoa(len(body)), "application/json", "no-store"}
-	h["Content-Length"], h["Content-Type"], h["Cache-Control"] = values[0:1:1], values[1:2:2], values[2:3:3]
+	values := [...]string{"application/json", "no-store"} // the names are as Set would write them
+	h["Content-Type"], h["Cache-Control"] = values[0:1:1], values[1:2:2]
+	if len(body) > maxUnchunked {
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
 	w.WriteHeader(a.status)
 	_, _ = w.Write(body) // a client that went away finds the outcome by repeating
 }
