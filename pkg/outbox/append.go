@@ -44,7 +44,7 @@ type Event struct {
 }
 
 const insertEvent = `INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, headers, topic, partition)
-VALUES ($1, $2, $3, $4, $5, $6::text::jsonb, nullif($7::text, ''), $8)`
+VALUES ($1::text, $2::text, $3::text, $4::text, $5, $6::text::jsonb, nullif($7::text, ''), $8::integer)`
 
 // Append inserts e within the caller's transaction: it is published if and only if tx commits. Call it last, and after
 // tx has locked whatever serialises the writers of e.AggregateID, for that lock is what makes the order per key.

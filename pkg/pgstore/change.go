@@ -47,34 +47,33 @@ const (
 )
 
 // statements are the changes with what is around them. Each row is locked by its INSERT or UPDATE, and its event is
-// inserted from what that returns: so the events of one reservation are numbered in the order of its commits. What comes
-// back are the changes that were not made.
+// inserted from what that returns, or by a later statement: so the events of one reservation are numbered in the order of
+// its commits. What comes back are the changes that were not made.
 type statements struct {
 	of [kinds]string
-	// firstEnds is of[kindEnd] where none of the reservations has ended yet, and an error else. It does not look for each row
-	// before it inserts it, as ON CONFLICT does, and need not find out which rows it inserted.
-	firstEnds string
+	// firstEnds and then firstEvents are of[kindEnd] where none of the reservations has ended yet, and an error else. They do
+	// not look for each row before they insert it, as ON CONFLICT does, nor for what was inserted, nor for the epoch of each:
+	// $2 is the one that all direct ends have, or 0 without any, and where it is not the one of now nothing is inserted.
+	firstEnds, firstEvents string
 }
 
 func newStatements() statements {
-	given := `WITH g AS (SELECT * FROM unnest($1::` + endType + `[], $2::` + outbox.EventType + `[])
-			WITH ORDINALITY AS g(` + ownColumns + `, ` + outbox.EventColumns + `, n)),
-		changed AS (`
 	around := func(middle string) string {
-		return given + middle + `),
+		return `WITH g AS (SELECT * FROM unnest($1::` + endType + `[], $2::` + outbox.EventType + `[])
+			WITH ORDINALITY AS g(` + ownColumns + `, ` + outbox.EventColumns + `, n)),
+		changed AS (` + middle + `),
 		told AS (` + outbox.InsertFrom("g JOIN changed USING (tenant_id, reservation_id)") + `)
 		SELECT n::integer, g.own_mode = 'direct' AND g.epoch IS DISTINCT FROM ` + readyEpoch + ` FROM g
 		WHERE NOT EXISTS (SELECT FROM changed c WHERE c.tenant_id = g.tenant_id AND c.reservation_id = g.reservation_id)`
 	}
+	const now = ` WHERE $2::bigint = 0 OR $2 = ` + readyEpoch
 	return statements{
 		of: [kinds]string{
 			kindEnd:      around(insertEnd + " ON CONFLICT DO NOTHING RETURNING tenant_id, reservation_id"),
 			kindExternal: around(updateExternal), kindLate: around(updateLate),
 		},
-		// The events are inserted after the rows because changed has been counted then.
-		firstEnds: given + insertEnd + ` RETURNING 1),
-		told AS (` + outbox.InsertFrom("(SELECT * FROM g WHERE (SELECT count(*) FROM changed) > 0 AND "+applies+") AS inserted") + `)
-		SELECT n::integer, true FROM g WHERE ` + applies + ` IS NOT TRUE`,
+		firstEnds:   `INSERT INTO reservations (` + ownColumns + `) SELECT ` + ownColumns + ` FROM unnest($1::` + endType + `[])` + now,
+		firstEvents: outbox.InsertFrom(`(SELECT * FROM unnest($1::` + outbox.EventType + `[])` + now + `) AS g(` + outbox.EventColumns + `)`),
 	}
 }
 
@@ -88,62 +87,109 @@ func (s *Store) transact(ctx context.Context, batch []*change) ([]result, error)
 	slices.SortFunc(batch, func(a, b *change) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.row.Tenant, b.row.Tenant), cmp.Compare(a.row.ReservationID, b.row.ReservationID))
 	})
-	careful := s.careful.Load() > 0
-	if careful {
+	epoch, alike := directEpoch(batch)
+	if s.careful.Load() > 0 {
 		s.careful.Add(-1)
+		alike = false
 	}
-	results, err := s.send(ctx, batch, careful)
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == uniqueViolation && !careful {
+	if !alike {
+		return s.send(ctx, batch)
+	}
+	written, err := s.sendFirst(ctx, batch, epoch)
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == uniqueViolation {
 		s.careful.Store(carefulFor)
-		return s.send(ctx, batch, true)
+	} else if written || err != nil {
+		return slices.Repeat([]result{{done: true}}, len(batch)), err
 	}
-	return results, err
+	return s.send(ctx, batch)
 }
 
 const uniqueViolation = "23505"
 
-// send writes a batch; if not careful, it fails where a reservation has ended.
-func (s *Store) send(ctx context.Context, batch []*change, careful bool) ([]result, error) {
-	results := make([]result, len(batch))
+// directEpoch is the epoch of those of a batch that are direct, 0 without any; false if they are of several, or if not all
+// of the batch are ends.
+func directEpoch(batch []*change) (epoch int64, alike bool) {
+	for _, c := range batch {
+		switch {
+		case c.kind != kindEnd:
+			return 0, false
+		case c.row.OwnMode != OwnDirect:
+		case epoch != 0 && epoch != c.row.Epoch:
+			return 0, false
+		default:
+			epoch = c.row.Epoch
+		}
+	}
+	return epoch, true
+}
+
+// sendFirst writes ends of reservations that have not ended: all, or none and false where the epoch is another one. It
+// fails where a reservation has ended.
+func (s *Store) sendFirst(ctx context.Context, batch []*change, epoch int64) (written bool, err error) {
+	ends, events, err := parameters(batch)
+	if err != nil {
+		return false, err
+	}
 	var transaction pgx.Batch // its statements are one transaction, which commits at its end
+	transaction.Queue(shareEpochLock, EpochLock)
+	transaction.Queue(s.statements.firstEnds, ends, epoch).Exec(func(tag pgconn.CommandTag) error {
+		written = tag.RowsAffected() > 0
+		return nil
+	})
+	transaction.Queue(s.statements.firstEvents, events, epoch)
+	// Close returns after the commit, and its error may be that of the commit: only what it passes is there.
+	err = s.pool.SendBatch(ctx, &transaction).Close()
+	return written, err
+}
+
+// send writes a batch, whatever has ended.
+func (s *Store) send(ctx context.Context, batch []*change) ([]result, error) {
+	results := make([]result, len(batch))
+	var transaction pgx.Batch
 	transaction.Queue(shareEpochLock, EpochLock)
 	for from, to := 0, 0; from < len(batch); from = to {
 		k := batch[from].kind
-		var ends outbox.Rows
-		var events outbox.List
-		rows, stored, told := sizes(batch[from:], k)
-		ends.Grow(rows, endColumns, stored)
-		events.Grow(rows, told)
-		for ; to < len(batch) && batch[to].kind == k; to++ {
-			batch[to].row.appendTo(&ends)
-			if err := events.Add(batch[to].event); err != nil {
-				return nil, err
-			}
+		for to < len(batch) && batch[to].kind == k {
+			to++
 		}
-		sql := s.statements.of[k]
-		if k == kindEnd && !careful {
-			sql = s.statements.firstEnds
+		ends, events, err := parameters(batch[from:to])
+		if err != nil {
+			return nil, err
 		}
 		part := results[from:to]
-		transaction.Queue(sql, &ends, events.Rows()).Query(func(rows pgx.Rows) error { return k.read(rows, part) })
+		transaction.Queue(s.statements.of[k], ends, events).Query(func(rows pgx.Rows) error { return k.read(rows, part) })
 	}
-	// Close returns after the commit, and its error may be that of the commit: only what it passes is there.
 	if err := s.pool.SendBatch(ctx, &transaction).Close(); err != nil {
 		return nil, err
 	}
 	return results, nil
 }
 
-// sizes are how many changes of a kind a batch begins with, and about how many bytes of their rows and events it brings.
-func sizes(batch []*change, k kind) (rows, stored, told int) {
-	for ; rows < len(batch) && batch[rows].kind == k; rows++ {
-		c := batch[rows]
+// parameters are the rows of changes and their events, one for each.
+func parameters(batch []*change) (ends, events *outbox.Rows, err error) {
+	var list outbox.List
+	stored, told := sizes(batch)
+	ends = new(outbox.Rows)
+	ends.Grow(len(batch), endColumns, stored)
+	list.Grow(len(batch), told)
+	for _, c := range batch {
+		c.row.appendTo(ends)
+		if err := list.Add(c.event); err != nil {
+			return nil, nil, err
+		}
+	}
+	return ends, list.Rows(), nil
+}
+
+// sizes are about how many bytes the rows and the events of changes bring.
+func sizes(batch []*change) (stored, told int) {
+	for _, c := range batch {
 		stored += 400 + len(c.row.Call) + len(c.row.Answer) // 400: the other columns, in bytes
 		if c.event != nil {
 			told += len(c.event.Payload)
 		}
 	}
-	return rows, stored, told
+	return stored, told
 }
 
 // read takes what a statement says of its changes: it names those that it did not make by their places.
