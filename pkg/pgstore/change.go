@@ -16,6 +16,9 @@ import (
 // ErrNoRow: what was to be changed has no row (any more). Nothing was written.
 var ErrNoRow = errors.New("pgstore: the reservation has no row")
 
+// errEventID: those who settle or expire tell Kafka, and nobody else does.
+var errEventID = errors.New("pgstore: an outcome without its event, or an event without its outcome")
+
 // kind is what a change does.
 type kind int
 
@@ -114,7 +117,7 @@ func directEpoch(batch []*change) (epoch int64, alike bool) {
 		case c.kind != kindEnd:
 			return 0, false
 		case c.row.OwnMode != OwnDirect:
-		case epoch != 0 && epoch != c.row.Epoch:
+		case c.row.Epoch == 0 || epoch != 0 && epoch != c.row.Epoch:
 			return 0, false
 		default:
 			epoch = c.row.Epoch
@@ -239,7 +242,11 @@ func (s *Store) decide(ctx context.Context, c change) (Row, bool, error) {
 	fail := func(what string, err error) (Row, bool, error) {
 		return Row{}, false, fmt.Errorf("pgstore: reservation %s of %s: %s: %w", c.row.ReservationID, c.row.Tenant, what, err)
 	}
-	if c.event != nil { // before it can hold up others
+	// What is wrong is refused before it can hold up others.
+	if c.kind != kindLate && (c.row.EventID != "") != (c.row.Outcome == Settled || c.row.Outcome == Expired) {
+		return fail("check", errEventID)
+	}
+	if c.event != nil {
 		if err := c.event.Check(); err != nil {
 			return fail("event", err)
 		}

@@ -87,8 +87,6 @@ func (f fixture) refuses(conn *pgx.Conn) {
 		{storedEnd, []any{"acme", "r", "settled", "direct", 1 << 53, 0, "e"}},
 		{storedEnd, []any{"acme", "r", "settled", "direct", 0, -1, "e"}},
 		{storedEnd, []any{"acme", "r", "settled", "direct", 0, 1 << 53, "e"}},
-		{storedEnd, []any{"acme", "r", "settled", "direct", 0, 0, ""}},
-		{storedEnd, []any{"acme", "r", "released", "", 0, 0, "e"}},
 		{storedEvent, []any{"", "acme", "{}", nil}},
 		{storedEvent, []any{"e", "", "{}", nil}},
 		{storedEvent, []any{"e", "acme", "[]", nil}},

@@ -14,16 +14,23 @@ import (
 // Group commit: what arrives while a transaction is under way goes out together as the next one, so concurrent writers
 // share round trips and commits, and a lone one waits for nobody.
 //
+// A transaction costs as much beside its changes as a dozen of them. So after one of several changes the next waits for as
+// many, for a moment: where so many call at once, others are about to come. And a second one is begun beside the first only for
+// worthwhile changes (with fewer, two would take each other's callers away) or where the first is slow, since it may wait
+// for a row that another replica has locked.
+//
 // Bounds: transactions at once, changes and bytes in one of them, and changes that wait; one more is refused at once, as
-// ErrBusy. A transaction costs as much beside its changes as a dozen of them, so a second one is begun beside the first
-// only for worthwhile changes (with fewer, two would take each other's callers away) or where the first is slow, since it
-// may wait for a row that another replica has locked.
+// ErrBusy.
 const (
 	maxTransactions = 2
-	worthwhile      = 16
-	maxChanges      = 128
-	maxBytes        = 4 << 20
-	maxWaiting      = 8192
+	// several changes in a transaction come from callers at once; worthwhile is how many are worth to wait for.
+	several    = 8
+	worthwhile = 24
+	// gatherTime is how long the next transaction waits for as many changes as the last had.
+	gatherTime = 1500 * time.Microsecond
+	maxChanges = 128
+	maxBytes   = 4 << 20
+	maxWaiting = 8192
 	// slowTransaction is how long one may take until others no longer wait for it.
 	slowTransaction = 50 * time.Millisecond
 	// maxTransaction is how long a transaction may take where no caller has a deadline.
@@ -73,11 +80,15 @@ type group struct {
 	write func(ctx context.Context, batch []*change) ([]result, error)
 	// slow is slowTransaction; 0 = no transaction is slow.
 	slow time.Duration
+	// gathers is gatherTime; 0 = nothing waits for more.
+	gathers time.Duration
 
 	mu      sync.Mutex
 	waiting []*change
 	running int
 	late    int // how many of those that run are slow
+	wanted  int // who gathers is told through enough when so many wait
+	enough  chan struct{}
 	closed  bool
 	workers sync.WaitGroup
 }
@@ -106,7 +117,12 @@ func (g *group) add(c *change) error {
 		return ErrBusy
 	}
 	g.waiting = append(g.waiting, c)
-	if g.running < maxTransactions && g.due(g.running) {
+	switch {
+	case g.enough != nil:
+		if len(g.waiting) >= g.wanted {
+			g.gathered()
+		}
+	case g.running < maxTransactions && g.due(g.running):
 		g.running++
 		g.workers.Go(g.work)
 	}
@@ -122,6 +138,7 @@ func (g *group) due(others int) bool {
 func (g *group) close() {
 	g.mu.Lock()
 	g.closed = true
+	g.gathered()
 	g.mu.Unlock()
 	g.workers.Wait()
 }
@@ -130,6 +147,37 @@ func (g *group) work() {
 	for batch := g.take(); batch != nil; batch = g.take() {
 		g.watched(batch)
 		runtime.Gosched() // whoever was answered and comes at once with the next change belongs to the next batch
+		g.gather(len(batch))
+	}
+}
+
+// gather waits until as many changes wait as the last transaction had, if it had several, or for a moment.
+func (g *group) gather(last int) {
+	g.mu.Lock()
+	if g.gathers == 0 || last < several || g.running > 1 || len(g.waiting) >= min(last, worthwhile) || g.closed {
+		g.mu.Unlock()
+		return
+	}
+	enough := make(chan struct{})
+	g.wanted, g.enough = min(last, worthwhile), enough
+	g.mu.Unlock()
+	timer := time.NewTimer(g.gathers)
+	defer timer.Stop()
+	select {
+	case <-enough:
+		return
+	case <-timer.C:
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.gathered()
+}
+
+// gathered lets go who gathers, if anybody does.
+func (g *group) gathered() {
+	if g.enough != nil {
+		close(g.enough)
+		g.enough = nil
 	}
 }
 

@@ -180,6 +180,17 @@ func TestBadRowFailsAlone(t *testing.T) {
 	if n := len(f.events()); n != 56 {
 		t.Errorf("%d events", n)
 	}
+	for outcome, id := range map[pgstore.Outcome]string{pgstore.Settled: "", pgstore.Expired: "", pgstore.Released: "e", pgstore.External: "e"} {
+		r := row("half", outcome)
+		if r.EventID = id; id != "" {
+			_, _, err := f.End(t.Context(), r, event(id))
+			if err == nil {
+				t.Errorf("%s with an event was taken", outcome)
+			}
+		} else if _, _, err := f.End(t.Context(), r, nil); err == nil {
+			t.Errorf("%s without an event was taken", outcome)
+		}
+	}
 	bad := *event("e")
 	bad.AggregateID = ""
 	if _, _, err := f.End(t.Context(), row("no-key", pgstore.Settled), &bad); err == nil {
@@ -199,6 +210,10 @@ func TestEndsOfAnotherEpoch(t *testing.T) {
 	direct.Epoch = 8
 	if _, done, err := f.End(t.Context(), direct, event("d")); done || !errors.Is(err, pgstore.ErrEpochRaised) {
 		t.Errorf("direct, while the epoch is being recovered: %v, %v", done, err)
+	}
+	direct.Epoch = 0
+	if _, done, err := f.End(t.Context(), direct, event("d")); done || !errors.Is(err, pgstore.ErrEpochRaised) {
+		t.Errorf("direct, of no epoch: %v, %v", done, err)
 	}
 	if ids := f.events(); len(ids) != 0 {
 		t.Errorf("events %v", ids)

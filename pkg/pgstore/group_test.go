@@ -147,6 +147,53 @@ func TestGroupSecondTransaction(t *testing.T) {
 	}
 }
 
+// Goal: after a transaction of several changes the next waits for as many, and goes without them after a moment or at the
+// end; after one of few it waits for nobody.
+func TestGroupGathers(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		last, next int // changes of a transaction, and changes that come after it
+		wants      int // how many the next transaction has; 0 = any number
+		gathers    time.Duration
+	}{
+		{"as many come", several, several, several, time.Hour},
+		{"many come after more", worthwhile + 5, worthwhile, worthwhile, time.Hour},
+		{"fewer come", several, several - 1, 0, time.Millisecond},
+		{"after few", several - 1, 1, 1, time.Hour},
+		{"the end comes", several, 0, 0, time.Hour},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := newGate()
+			g.release()
+			g.gathers = tt.gathers
+			changes := func(n int) (list []*change) {
+				for i := range n {
+					list = append(list, &change{row: Row{ReservationID: fmt.Sprint(i)}, caller: t.Context(), result: make(chan result, 1)})
+				}
+				return list
+			}
+			last, next := changes(tt.last), changes(tt.next)
+			g.waiting, g.running = append(g.waiting, last...), 1
+			g.workers.Go(g.work)
+			g.until(t, func() bool { return len(g.waiting) == 0 && (tt.wants <= 1 || g.enough != nil) })
+			for _, c := range next {
+				if err := g.add(c); err != nil {
+					t.Error(err)
+				}
+			}
+			for _, c := range append(last, next...) {
+				if r := <-c.result; r.err != nil || !r.done {
+					t.Errorf("%+v", r)
+				}
+			}
+			g.close()
+			if len(g.batches[0]) != tt.last || tt.wants > 0 && len(g.batches[1]) != tt.wants {
+				t.Errorf("transactions %v", g.batches)
+			}
+		})
+	}
+}
+
 // Goal: changes do not wait for a transaction that stands still.
 func TestGroupSlowTransaction(t *testing.T) {
 	g := newGate()

@@ -51,7 +51,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 		return nil, fmt.Errorf("pgstore: pool: %w", err)
 	}
 	s := &Store{pool: pool, statements: newStatements()}
-	s.group.write, s.group.slow = s.transact, slowTransaction
+	s.group.write, s.group.slow, s.group.gathers = s.transact, slowTransaction, gatherTime
 	return s, nil
 }
 
