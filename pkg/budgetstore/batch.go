@@ -11,8 +11,7 @@ import (
 // eval calls a script by its hash, or by its text where Redis has forgotten
 // it. It returns at the context's end; Redis may run the call all the same.
 func (s *Store) eval(ctx context.Context, script *redis.Script, keys []string, args ...any) (any, error) {
-	cmd := evalSha(ctx, script.Hash(), keys, args)
-	return s.evalShared(ctx, script, keys, args, &sharedCall{cmd: cmd, own: cmd})
+	return s.evalShared(ctx, script, keys, args, alone(evalSha(ctx, script.Hash(), keys, args)))
 }
 
 // evalShared is eval of a call that was made of the same script, keys and arguments.
@@ -125,13 +124,12 @@ func (s *Store) reserveAll(ctx context.Context, requests []Request, groups [][]i
 
 // batchArgs are what batch.lua's header lists.
 func (s *Store) batchArgs(requests []Request, group []int) []any {
-	args := make([]any, 1, 1+batchParts*len(group))
-	args[0] = s.at()
+	args := make([]any, 0, 1+batchParts*len(group))
 	for _, i := range group {
 		_, own := s.reserveCall(requests[i])
 		args = append(args, requests[i].parts(own)...)
 	}
-	return args
+	return withClock(args, s.at())
 }
 
 // batchParts is how many arguments batch.lua takes for each reservation.

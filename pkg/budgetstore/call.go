@@ -36,5 +36,5 @@ func (c Call) Done(reply string) bool { return len(reply) == c.size }
 
 // Send sends a call on the connections that Reserve's share. Hash may name another script, for a measurement of the two.
 func (s *Store) Send(ctx context.Context, c Call) error {
-	return s.shared.do(ctx, c.Keys[0], &sharedCall{cmd: evalSha(ctx, c.Hash, c.Keys, c.Args)})
+	return s.shared.do(ctx, c.Keys[0], alone(evalSha(ctx, c.Hash, c.Keys, c.Args)))
 }

@@ -120,7 +120,18 @@ func (s *Store) Expire(ctx context.Context, r Ref) (Ending, error) {
 // finish ends a hold; keeps leaves its estimate counted in the place of the actual.
 func (s *Store) finish(ctx context.Context, name string, r Ref, keeps bool, actual admit.Estimate) (Ending, error) {
 	keys, args := s.finishCall(r, keeps, actual)
-	code, f, err := s.run(ctx, name, s.scripts.finish, keys, args...)
+	reply, err := text(s.evalShared(ctx, s.scripts.finish, keys, args, s.end(ctx, keys, args)))
+	return ending(name, reply, err)
+}
+
+// end is the call that ends one hold, of which finishCall made keys and arguments.
+func (s *Store) end(ctx context.Context, keys []string, args []any) *sharedCall {
+	return jointly(evalSha(ctx, s.scripts.finish.Hash(), keys, args), keys[0], s.scripts.finish, args[:finishParts:finishParts])
+}
+
+// ending reads finish.lua's reply for one hold.
+func ending(name, reply string, err error) (Ending, error) {
+	code, f, err := parse(name, reply, err)
 	if err != nil || code == replyElse {
 		return Ending{}, err
 	}
@@ -137,14 +148,13 @@ func (s *Store) finishCall(r Ref, keeps bool, actual admit.Estimate) (keys []str
 		mode = 1
 	}
 	arg = append(append(arg, mode), idHash(r.ID)...)
-	args = []any{arg, r.ID, executionField(r.Root)}
-	if s.opts.ScriptClock != nil {
-		args = append(args, s.at())
-	}
-	return []string{key(r.Tenant, "s")}, args
+	return []string{key(r.Tenant, "s")}, withClock([]any{arg, r.ID, executionField(r.Root)}, s.at())
 }
 
-// Lengths of finish.lua's packed request, and of its reply where it ended a hold.
+// finishParts is how many arguments finish.lua takes for each hold.
+const finishParts = 3
+
+// Lengths of finish.lua's packed request, and of its reply for a hold that it ended.
 const (
 	finishSize = 5*8 + 4 + 1 + 6
 	endingSize = 1 + 3*8

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/domain/money"
@@ -67,7 +69,7 @@ func TestRandomHistories(t *testing.T) {
 	})
 	t.Logf("seen: %v", seen)
 	for _, name := range []string{"admitted", "replayed", "conflict", "ended", "saving", "stop", "scope refused", "month of 30 days refused",
-		string(admit.RateLimited), string(admit.TenantQuotaExceeded), string(admit.ToolDeferred), string(admit.ReadOnlyMode),
+		"ended together", string(admit.RateLimited), string(admit.TenantQuotaExceeded), string(admit.ToolDeferred), string(admit.ReadOnlyMode),
 		string(admit.EstimateExceedsLimit), string(admit.ExecutionBudgetExceeded), string(admit.ExecutionDepthExceeded),
 		string(admit.ExecutionRevoked), string(admit.LimitRequests), string(admit.LimitInputTokens), string(admit.LimitOutputTokens),
 		string(admit.LimitConcurrency), string(admit.LimitMinute), string(admit.LimitDay), string(admit.LimitMonth),
@@ -87,6 +89,9 @@ func newWalk(t *testing.T, url string, kind walkKind, seed uint64) *walk {
 			Minute: admit.NoCeiling(), Day: admit.NoCeiling(), Month: admit.NoCeiling(), Ladder: ladder.Default()}
 	}
 	w.limits.Rolling30 = kind.rolling
+	for _, script := range []*redis.Script{w.store.scripts.reserve, w.store.scripts.batch, w.store.scripts.finish} {
+		w.must(script.Load(t.Context(), w.store.client).Err()) // what is sent to a stream by hand has no second try
+	}
 	return w
 }
 
@@ -98,8 +103,10 @@ func (w *walk) step() {
 	switch n := w.r.IntN(1000); {
 	case n < 450:
 		w.stepReserve()
-	case n < 650:
+	case n < 600:
 		w.stepEnd()
+	case n < 650:
+		w.stepTogether()
 	case n < 740:
 		w.stepExtend()
 	case n < 790:

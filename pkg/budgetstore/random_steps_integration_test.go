@@ -19,33 +19,55 @@ func (w *walk) ref(h *modelHold) Ref {
 
 // stepEnd settles, releases or expires a hold, or repeats that for one that has ended.
 func (w *walk) stepEnd() {
-	h := w.someHold()
-	if len(w.done) > 0 && w.r.IntN(4) == 0 {
-		h = pick(w.r, w.done)
-	}
+	h := w.someEnd()
 	if h == nil {
 		return
 	}
-	actual := w.someEstimate()
-	var ending Ending
-	var err error
+	e := w.ending(h)
+	got, err := w.store.finish(w.t.Context(), "end", e.ref, e.keeps, e.actual)
+	w.must(err)
+	w.checkEnd(e, got)
+}
+
+// someEnd is a hold, or one that has ended; nil if there is none.
+func (w *walk) someEnd() *modelHold {
+	if len(w.done) > 0 && w.r.IntN(4) == 0 {
+		return pick(w.r, w.done)
+	}
+	return w.someHold()
+}
+
+// walkEnd is what Settle, Release and Expire send.
+type walkEnd struct {
+	hold   *modelHold
+	ref    Ref
+	keeps  bool
+	actual admit.Estimate
+}
+
+func (w *walk) ending(h *modelHold) walkEnd {
+	e := walkEnd{hold: h, ref: w.ref(h), actual: w.someEstimate()}
 	switch w.r.IntN(4) {
 	case 0:
-		actual = admit.Estimate{}
-		ending, err = w.store.Release(w.t.Context(), w.ref(h))
+		e.actual = admit.Estimate{}
 	case 1:
-		actual = h.held
-		ending, err = w.store.Expire(w.t.Context(), w.ref(h))
-	default:
-		ending, err = w.store.Settle(w.t.Context(), w.ref(h), actual)
+		e.keeps = true
 	}
-	w.must(err)
+	return e
+}
+
+func (w *walk) checkEnd(e walkEnd, got Ending) {
+	w.t.Helper()
+	h := e.hold
 	open := w.m.holds[h.id]
-	if want := open == h; ending.Applied != want || want && ending.Held != h.held {
-		w.t.Fatalf("end of %s: %+v, model has %+v", h.id, ending, open)
+	if want := open == h; got.Applied != want || want && got.Held != h.held {
+		w.t.Fatalf("end of %s: %+v, model has %+v", h.id, got, open)
+	}
+	if e.keeps {
+		e.actual = h.held
 	}
 	if open == h {
-		w.end(h, actual)
+		w.end(h, e.actual)
 	}
 }
 

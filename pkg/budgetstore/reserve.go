@@ -21,7 +21,12 @@ func (s *Store) Reserve(ctx context.Context, r Request) (Reply, error) {
 		return Reply{}, err
 	}
 	keys, args := s.reserveCall(r)
-	return r.reply(text(s.evalShared(ctx, s.scripts.reserve, keys, args, reservation(ctx, s.scripts.reserve, keys, args, r))))
+	return r.reply(text(s.evalShared(ctx, s.scripts.reserve, keys, args, s.reservation(ctx, r, keys, args))))
+}
+
+// reservation is the call of one request, of which reserveCall made keys and arguments.
+func (s *Store) reservation(ctx context.Context, r Request, keys []string, args []any) *sharedCall {
+	return jointly(evalSha(ctx, s.scripts.reserve.Hash(), keys, args), keys[0], s.scripts.batch, r.parts(args))
 }
 
 // reply reads reserve.lua's reply: the state as the call left it, which no

@@ -118,7 +118,7 @@ func open(url string, opts Options, loaded scripts, watch *guard) (*Store, error
 		return nil, errors.Join(err, client.Close())
 	}
 	s := &Store{client: client, probe: probe, guard: watch, scripts: loaded, opts: opts, url: url}
-	s.shared = newStreams(client, loaded.batch, s.at)
+	s.shared = newStreams(client, s.at)
 	return s, nil
 }
 

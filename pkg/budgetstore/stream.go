@@ -31,24 +31,27 @@ type sharedCall struct {
 	cmd  redis.Cmder
 	own  *redis.Cmd // cmd, if it calls a script
 	done chan struct{}
-	// Of a reservation: the key of the tenant's state, and what batch.lua takes in the place of cmd.
+	// Of a call that may be made together with others of its kind and tenant: the key of the tenant's state, the script that
+	// takes several, and what that takes of this one.
 	key   string
+	joint *redis.Script
 	parts []any
 }
 
-// reservation is a call that may become one of a batch.
-func reservation(ctx context.Context, script *redis.Script, keys []string, args []any, r Request) *sharedCall {
-	cmd := evalSha(ctx, script.Hash(), keys, args)
-	return &sharedCall{cmd: cmd, own: cmd, key: keys[0], parts: r.parts(args)}
+// alone is a call of a script that goes with no other.
+func alone(cmd *redis.Cmd) *sharedCall { return &sharedCall{cmd: cmd, own: cmd} }
+
+// jointly is a call that may be made together with others.
+func jointly(cmd *redis.Cmd, key string, joint *redis.Script, parts []any) *sharedCall {
+	return &sharedCall{cmd: cmd, own: cmd, key: key, joint: joint, parts: parts}
 }
 
 // stream lets concurrent calls share round trips: what arrives while one is under way goes out together as the next one,
-// so a lone call waits for nobody. Reservations of one tenant that ride together are one call of batch.lua: each is decided
-// as it would be alone, in the order of arrival, in three quarters of Redis' time. Safe for concurrent use.
+// so a lone call waits for nobody. Reservations of one tenant that ride together are one call of batch.lua, ends of its holds
+// one of finish.lua: each is decided as it would be alone, those of a kind in the order of arrival. Safe for concurrent use.
 type stream struct {
 	client redis.UniversalClient
-	batch  *redis.Script
-	clock  func() string // batch.lua's test clock
+	clock  func() string // the scripts' test clock, "" in production
 	wake   chan struct{} // at most one: something is queued
 	ended  chan struct{}
 
@@ -58,8 +61,8 @@ type stream struct {
 	closed bool
 }
 
-func newStream(client redis.UniversalClient, batch *redis.Script, clock func() string) *stream {
-	s := &stream{client: client, batch: batch, clock: clock, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+func newStream(client redis.UniversalClient, clock func() string) *stream {
+	s := &stream{client: client, clock: clock, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	go s.run()
 	return s
 }
@@ -143,17 +146,17 @@ func (s *stream) send(calls []*sharedCall) {
 	ctx := context.Background() // of many callers; the connection's time-outs bound it
 	pipe := s.client.Pipeline()
 	groups := grouped(calls)
-	batches := make([]*redis.Cmd, len(groups))
+	joint := make([]*redis.Cmd, len(groups))
 	for i, group := range groups {
 		cmd := group[0].cmd
 		if len(group) > 1 {
-			batches[i] = evalSha(ctx, s.batch.Hash(), []string{group[0].key}, s.together(group))
-			cmd = batches[i]
+			joint[i] = evalSha(ctx, group[0].joint.Hash(), []string{group[0].key}, s.together(group))
+			cmd = joint[i]
 		}
 		_ = pipe.Process(ctx, cmd) // queues it
 	}
 	_, _ = pipe.Exec(ctx)
-	for i, cmd := range batches {
+	for i, cmd := range joint {
 		if cmd != nil {
 			s.share(ctx, cmd, groups[i])
 		}
@@ -166,44 +169,56 @@ func (s *stream) send(calls []*sharedCall) {
 	}
 }
 
-// grouped puts reservations of one tenant together, up to maxGroup; every other call is alone.
+// grouped puts calls of one tenant and kind together, up to maxGroup; every other call is alone.
 func grouped(calls []*sharedCall) [][]*sharedCall {
+	type kind struct {
+		key   string
+		joint *redis.Script
+	}
 	groups := make([][]*sharedCall, 0, len(calls))
-	latest := map[string]int{} // the last group of a tenant
+	latest := map[kind]int{} // its last group
 	for i, c := range calls {
 		if c.key == "" {
 			groups = append(groups, calls[i:i+1:i+1])
 			continue
 		}
-		if g, ok := latest[c.key]; ok && len(groups[g]) < maxGroup {
+		of := kind{c.key, c.joint}
+		if g, ok := latest[of]; ok && len(groups[g]) < maxGroup {
 			groups[g] = append(groups[g], c)
 			continue
 		}
-		latest[c.key] = len(groups)
+		latest[of] = len(groups)
 		groups = append(groups, calls[i:i+1:i+1])
 	}
 	return groups
 }
 
-// together are what batch.lua's header lists.
+// together are the arguments of a joint call: those of each, and the test clock if there is one.
 func (s *stream) together(group []*sharedCall) []any {
-	args := make([]any, 1, 1+len(group)*len(group[0].parts))
-	args[0] = s.clock()
+	args := make([]any, 0, 1+len(group)*len(group[0].parts))
 	for _, c := range group {
 		args = append(args, c.parts...)
 	}
-	return args
+	return withClock(args, s.clock())
 }
 
-// share gives each reservation its reply of a batch. Where Redis has forgotten the script, it is loaded for the next
-// batch; each caller has its own second try.
+// withClock appends a test clock; in production there is none.
+func withClock(args []any, clock string) []any {
+	if clock == "" {
+		return args
+	}
+	return append(args, clock)
+}
+
+// share gives each call its reply of a joint one. Where Redis has forgotten the script, it is loaded for the next; each
+// caller has its own second try.
 func (s *stream) share(ctx context.Context, cmd *redis.Cmd, group []*sharedCall) {
 	replies, err := cmd.Slice()
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		_ = s.batch.Load(ctx, s.client).Err()
+		_ = group[0].joint.Load(ctx, s.client).Err()
 	}
 	if err == nil && len(replies) != len(group) {
-		err = fmt.Errorf("batch: %d replies to %d calls", len(replies), len(group))
+		err = fmt.Errorf("%d replies to %d calls", len(replies), len(group))
 	}
 	for i, c := range group {
 		if err != nil {
@@ -220,14 +235,14 @@ type streams struct {
 	seed maphash.Seed
 }
 
-func newStreams(client redis.UniversalClient, batch *redis.Script, clock func() string) *streams {
+func newStreams(client redis.UniversalClient, clock func() string) *streams {
 	n := 1
 	if _, ok := client.(*redis.ClusterClient); ok {
 		n = clusterStreams
 	}
 	s := &streams{seed: maphash.MakeSeed()}
 	for range n {
-		s.list = append(s.list, newStream(client, batch, clock))
+		s.list = append(s.list, newStream(client, clock))
 	}
 	return s
 }

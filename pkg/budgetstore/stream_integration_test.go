@@ -31,14 +31,10 @@ func TestStreamSend(t *testing.T) {
 		calls := []*sharedCall{{cmd: plain}}
 		for _, r := range requests {
 			keys, args := w.store.reserveCall(r)
-			calls = append(calls, reservation(t.Context(), w.store.scripts.reserve, keys, args, r))
+			calls = append(calls, w.store.reservation(t.Context(), r, keys, args))
 		}
-		for _, c := range calls {
-			c.done = make(chan struct{})
-		}
-		w.store.shared.list[0].send(calls)
+		w.send(calls)
 		for i, r := range requests {
-			<-calls[i+1].done
 			reply, err := r.reply(text(calls[i+1].own.Val(), calls[i+1].own.Err()))
 			replies, errs = append(replies, reply), append(errs, err)
 		}
@@ -63,6 +59,17 @@ func TestStreamSend(t *testing.T) {
 	}
 	if len(plain.Val()) != 1 || len(plain.Val()[0].(string)) != stateSize {
 		t.Errorf("plain: %v, %v", plain.Val(), plain.Err())
+	}
+}
+
+// send sends calls in one round trip, and returns when each has its answer.
+func (w *world) send(calls []*sharedCall) {
+	for _, c := range calls {
+		c.done = make(chan struct{})
+	}
+	w.store.shared.list[0].send(calls)
+	for _, c := range calls {
+		<-c.done
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // What a stream does not accept fails at once.
@@ -12,7 +14,7 @@ func TestStreamBounds(t *testing.T) {
 	if err := full.do(t.Context(), &sharedCall{}); !errors.Is(err, errStreamFull) || len(full.queue) > 0 {
 		t.Errorf("full: %v", err)
 	}
-	closed := newStream(nil, nil, nil)
+	closed := newStream(nil, nil)
 	closed.close()
 	closed.close()
 	if err := closed.do(t.Context(), &sharedCall{}); !errors.Is(err, errStreamClosed) {
@@ -24,7 +26,7 @@ func TestStreamBounds(t *testing.T) {
 	}
 }
 
-// Only reservations of one tenant go together, at most maxGroup of them, in their order.
+// Only calls of one tenant and kind go together, at most maxGroup of them, in their order.
 func TestGrouped(t *testing.T) {
 	var calls []*sharedCall
 	for i := range 2*maxGroup + 6 {
@@ -48,5 +50,16 @@ func TestGrouped(t *testing.T) {
 	}
 	if groups := grouped(all); len(groups) != 2 || len(groups[0]) != maxGroup || len(groups[1]) != 1 {
 		t.Errorf("%d groups", len(groups))
+	}
+	loaded, err := loadScripts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := make([]*sharedCall, 6)
+	for i := range kinds {
+		kinds[i] = &sharedCall{key: "a", joint: []*redis.Script{loaded.batch, loaded.finish, loaded.finish}[i%3]}
+	}
+	if groups := grouped(kinds); len(groups) != 2 || len(groups[0]) != 2 || len(groups[1]) != 4 || groups[0][1] != kinds[3] || groups[1][0] != kinds[1] {
+		t.Errorf("two kinds: %d groups", len(groups))
 	}
 }

@@ -1,76 +1,142 @@
--- finish: settle, release or expire one hold. KEYS s. ARGV packed request, id, the execution's field ("{x" and its root) as
--- the caller knows it, or '', test clock. Reply: '\0' and what it held, '\1' if it is not there.
-local call, unpack_, pack, sub = redis.call, struct.unpack, struct.pack, string.sub
-local key, id, hfield = KEYS[1], ARGV[2], '{h' .. ARGV[2]
-local epoch, at, nano, tin, tout, remembered, keeps, hash = unpack_('<dddddIBc6', ARGV[1])
-local f = call('HMGET', key, '{', id, hfield, '{f', ARGV[3]) -- all at once: calls of Redis are what it costs
-local S, kept, head = f[1], f[2], f[3]
-if not S then return '\10' end
-local e, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw, dh, dx, ma, mw, mh, mx, running, first, expiring, told =
-  unpack_('<dddI4dddI4dddI4dddI4dddI4dI4c33', S)
-if e ~= epoch and e ~= -epoch then return '\12' end
-local now = tonumber(ARGV[4])
+-- finish: settles, releases or expires holds of one tenant, one after the other. KEYS s. ARGV for each hold: packed request, id,
+-- the execution's field ("{x" and its root) as the caller knows it, or ''; then, only in tests, a clock. Reply for one hold:
+-- '\0' and what it held, '\1' if it is not there; for several, a list of these.
+-- Calls of Redis are what it costs, so state and holds are read once. What the usual ones change is added up and written
+-- when all of it is known: HDEL and HSET, whether one was ended or many. Then tables that grow: those of a single hold are
+-- made with what they have.
+local call, unpack_, pack, sub, MAX = redis.call, struct.unpack, struct.pack, string.sub, 9007199254740991
+local key, last_ = KEYS[1], #ARGV - #ARGV % 3
+local now, asked = #ARGV > last_ and tonumber(ARGV[#ARGV]), { '{', '{f', ARGV[2], '{h' .. ARGV[2], ARGV[3] }
+for i = 4, last_, 3 do
+  local n, id = i + 2, ARGV[i + 1]
+  asked[n], asked[n + 1], asked[n + 2] = id, '{h' .. id, ARGV[i + 2] ~= ARGV[i - 1] and ARGV[i + 2] or '' -- each execution once
+end
+local f = call('HMGET', key, unpack(asked))
+local S, F = f[1], f[2]
+local e, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw, dh, dx, ma, mw, mh, mx, running, first, expiring, told
+if S then
+  e, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw, dh, dx, ma, mw, mh, mx, running, first, expiring, told =
+    unpack_('<dddI4dddI4dddI4dddI4dddI4dI4c33', S)
+end
 if not now then
   local t = call('TIME')
   now = t[1] * 1000000 + t[2]
 end
-local until_ = (now - now % 1000000) / 1000000 + remembered
---#remember
+local whole = (now - now % 1000000) / 1000000
 
--- The usual one, without making the functions that all others need: an open hold of today, with no sub-scopes.
-if kept then
-  if unpack_('<d', head, 17) ~= at then return '\1' end
-  local day, n, i, o = unpack_('<I4', head, 81), unpack_('<ddd', kept)
-  local root = unpack_('<Bc0', kept, 49)
-  local xfield, second, open = '{x' .. root, (at - at % 1000000) / 1000000, (last - last % 1000000) / 1000000
-  local inside, late = second >= open - 60, second < open
-  local an, ai, ao = nano, tin, tout
-  if keeps == 1 then an, ai, ao = n, i, o end
-  local X, ring, dn, own, held, x, used = f[5], nil, an - n, 0, 0, nil, 0
-  if root ~= '' and xfield ~= ARGV[3] then X = call('HGET', key, xfield) end
-  if X then own, held, x, used = unpack_('<ddc49d', X) end
-  local most = math.max(math.abs(dw + dn), math.abs(mw + dn), math.abs(own + dn))
-  local plain = day == da and (ma == day or ma == (day - day % 100) / 100) and unpack_('<B', kept, 50 + #root) == 0
-  if plain and most < 9007199254740991 and (X or root == '') then
-    if inside then
-      si, so, sn = si + ai - i, so + ao - o, sn + dn
-      if late then
+-- The usual ones, without making the functions that all others need: open holds of today, with no sub-scopes. What is
+-- remembered of them (see remember.lua) goes into key d before "{f" names it, from its last place down.
+local open, hashes, ended, ring, dropped, xs, replies = 0, '', {}, nil, nil, nil, nil
+local place, records = F and string.byte(F) or 63, ''
+local next_ = 1
+if S then open = (last - last % 1000000) / 1000000 end
+while next_ <= last_ do
+  local i = next_
+  local epoch, at, nano, tin, tout, remembered, keeps, hash = unpack_('<dddddIBc6', ARGV[i])
+  local id, kept, head = asked[i + 2], f[i + 2], f[i + 3]
+  local reply
+  if not S then
+    reply = '\10'
+  elseif e ~= epoch and e ~= -epoch then
+    reply = '\12'
+  elseif ended[id] or not kept and expiring == 0 or kept and unpack_('<d', head, 17) ~= at then
+    reply = '\1'
+  elseif not kept then
+    break
+  else
+    local day, n, ni, no = unpack_('<I4', head, 81), unpack_('<ddd', kept)
+    local root, scoped = unpack_('<Bc0B', kept, 49)
+    local own, held, x, used, xfield = 0, 0, nil, 0, nil
+    if root ~= '' then
+      xfield = '{x' .. root
+      local X = xs and xs[xfield] or xfield == asked[i + 4] and f[i + 4] or call('HGET', key, xfield)
+      if X then own, held, x, used = unpack_('<ddc49d', X) end
+      if held <= 0 then break end
+    end
+    if keeps == 1 then nano, tin, tout = n, ni, no end
+    local dn, second = nano - n, (at - at % 1000000) / 1000000
+    local dw_, mw_, own_ = dw + dn, mw + dn, own + dn
+    if day ~= da or (ma ~= day and ma ~= (day - day % 100) / 100) or scoped > 0 or dw_ >= MAX or mw_ >= MAX or own_ >= MAX
+      or dw_ <= -MAX or mw_ <= -MAX or own_ <= -MAX then
+      break
+    end
+    if second >= open - 60 then
+      si, so, sn = si + tin - ni, so + tout - no, sn + dn
+      if second < open then
 --#splice
-        ring = splice(call('HGET', key, '{r') or '', open, second, 0, ai - i, ao - o, dn)
+        ring = splice(ring or call('HGET', key, '{r') or '', open, second, 0, tin - ni, tout - no, dn)
       else
-        oi, oo, on = oi + ai - i, oo + ao - o, on + dn
+        oi, oo, on = oi + tin - ni, oo + tout - no, on + dn
       end
     end
-    local list = { '{', pack('<dddI4dddI4dddI4dddI4dddI4dI4c33', e, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw + dn,
-      math.max(dh - n, 0), dx, ma, mw + dn, math.max(mh - n, 0), mx, running - 1, first, expiring, told),
-      '{f', remember(key, f[4], hash, until_) }
-    if ring then list[5], list[6] = '{r', ring end
-    if x then x = pack('<ddc49d', own + dn, held - n, x, math.max(now, used)) end
-    if x and held > n then
-      list[#list + 1], list[#list + 2] = xfield, x
-      call('HDEL', key, id, hfield)
-    elseif x then -- it holds nothing any more, see executions.lua
-      call('HDEL', key, id, hfield, xfield, '{o')
-      call('SET', sub(key, 1, -2) .. 'x:' .. root, x, 'XX', 'KEEPTTL')
-    else
-      call('HDEL', key, id, hfield)
+    dw, dh, mw, mh, running = dw_, dh > n and dh - n or 0, mw_, mh > n and mh - n or 0, running - 1
+    if x then
+      x = pack('<ddc49d', own_, held - n, x, now > used and now or used)
+      if xs then xs[xfield] = x else xs = { [xfield] = x } end
     end
-    call('HSET', key, unpack(list))
-    return pack('<Bddd', 0, n, i, o)
+    if dropped then dropped[#dropped + 1], dropped[#dropped + 2] = id, asked[i + 3] else dropped = { id, asked[i + 3] } end
+    if last_ > 3 then ended[id] = true end
+    hashes = hashes .. sub(hash, 1, 2)
+    records = pack('<c4I3', sub(hash, 3), (whole + remembered) % 16777216) .. records
+    if place == 0 then
+      call('SETRANGE', sub(key, 1, -2) .. 'd', 0, records)
+      records = ''
+    end
+    place = (place + 63) % 64
+    reply = pack('<Bddd', 0, n, ni, no)
   end
+  if replies then replies[#replies + 1] = reply else replies = { reply } end
+  next_ = i + 3
 end
+if dropped then
+  if records ~= '' then call('SETRANGE', sub(key, 1, -2) .. 'd', (place + 1) % 64 * 7, records) end
+  F = F or ''
+  F = string.char(place) .. sub(F, math.max(2, #F + #hashes - 127)) .. hashes
+  S = pack('<dddI4dddI4dddI4dddI4dddI4dI4c33', e, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw, dh, dx, ma, mw, mh, mx,
+    running, first, expiring, told)
+  local list = { '{', S, '{f', F }
+  if ring then list[5], list[6] = '{r', ring end
+  for xfield, X in pairs(xs or {}) do
+    if unpack_('<d', X, 9) > 0 then
+      list[#list + 1], list[#list + 2] = xfield, X
+    else -- it holds nothing any more, see executions.lua
+      dropped[#dropped + 1], dropped[#dropped + 2] = xfield, '{o'
+      call('SET', sub(key, 1, -2) .. 'x:' .. sub(xfield, 3), X, 'XX', 'KEEPTTL')
+    end
+  end
+  call('HDEL', key, unpack(dropped))
+  call('HSET', key, unpack(list))
+end
+
+-- From the first one on that is not: each is written before the next.
+if next_ <= last_ then
 --#state
 --#days
 --#roll
 --#charge
 --#executions
 --#scopes
+--#remember
 --#holds
-local t, prefix = parse(key, S), sub(key, 1, -2)
-t.fields['{f'] = f[4] or ''
-local h = found(t, prefix, id, kept, head)
-if not h or h.at ~= at then return '\1' end
-if keeps == 1 then nano, tin, tout = h.nano, h.tin, h.tout end
-finish(t, prefix, id, h, nano, tin, tout, hash, until_, now)
-save(t)
-return pack('<Bddd', 0, h.nano, h.tin, h.tout)
+  local t, prefix = parse(key, S), sub(key, 1, -2)
+  replies = replies or {}
+  t.fields['{f'] = F or ''
+  for i = next_, last_, 3 do
+    local epoch, at, nano, tin, tout, remembered, keeps, hash = unpack_('<dddddIBc6', ARGV[i])
+    local id = ARGV[i + 1]
+    local reply, h
+    if t[1] ~= epoch then
+      reply = '\12'
+    elseif not ended[id] then
+      h = found(t, prefix, id, f[i + 2], f[i + 3])
+    end
+    if h and h.at == at then
+      if keeps == 1 then nano, tin, tout = h.nano, h.tin, h.tout end
+      finish(t, prefix, id, h, nano, tin, tout, hash, whole + remembered, now)
+      save(t)
+      t.changed, ended[id], reply = {}, true, pack('<Bddd', 0, h.nano, h.tin, h.tout)
+    end
+    replies[#replies + 1] = reply or '\1'
+  end
+end
+return replies[2] and replies or replies[1]
