@@ -105,16 +105,18 @@ func (p *program) round(ctx context.Context) (float64, error) {
 		cmds = append(cmds, pipe.EvalSha(ctx, cmp.Or(p.hash, call.Hash), call.Keys, call.Args...))
 		holds = append(holds, call.Holds...)
 	}
-	if err := client.ConfigResetStat(ctx).Err(); err != nil {
-		return 0, fmt.Errorf("reset statistics: %w", err)
+	before, err := evalTime(ctx, client)
+	if err != nil {
+		return 0, err
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return 0, fmt.Errorf("storebench: %w", err)
 	}
-	us, err := evalTime(ctx, client)
+	after, err := evalTime(ctx, client)
 	if err != nil {
 		return 0, err
 	}
+	us := (after - before) / batch
 	for i, c := range cmds {
 		if text, _ := c.Val().(string); p.hash == "" && !calls[i].Done(text) {
 			return 0, fmt.Errorf("%w: %q", errNotAdmitted, text)
@@ -148,14 +150,18 @@ func (p *program) calls(ctx context.Context) ([]budgetstore.Call, error) {
 	return calls, nil
 }
 
-// evalTime is the mean of Redis' time for EVALSHA since the last reset.
+// evalTime is Redis' time for all EVALSHA so far, in µs. The statistics are not reset between rounds: each command that a
+// script calls would then make its histogram of latencies anew, tens of kilobytes, within the time of the script.
 func evalTime(ctx context.Context, client *redis.Client) (float64, error) {
 	info, err := client.Info(ctx, "commandstats").Result()
 	if err != nil {
 		return 0, fmt.Errorf("read statistics: %w", err)
 	}
-	_, rest, _ := strings.Cut(info, "cmdstat_evalsha:")
-	_, rest, _ = strings.Cut(rest, "usec_per_call=")
+	_, rest, known := strings.Cut(info, "cmdstat_evalsha:")
+	if !known { // none yet
+		return 0, nil
+	}
+	_, rest, _ = strings.Cut(rest, ",usec=")
 	text, _, _ := strings.Cut(rest, ",")
 	us, err := strconv.ParseFloat(text, 64)
 	if err != nil {

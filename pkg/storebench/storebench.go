@@ -5,7 +5,7 @@
 // It owns the reference scripts and the way of measuring: short rounds of all
 // programs in turn, so that whatever else the machine does falls on each; of
 // Redis' own time the fastest quarter of the rounds, of rates the median. It decides nothing and writes only keys of tenants
-// that it makes. It wants a Redis of its own: it resets its statistics.
+// that it makes. It wants a Redis of its own: it changes its settings.
 package storebench
 
 import (
