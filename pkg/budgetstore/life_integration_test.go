@@ -250,7 +250,7 @@ func TestMemory(t *testing.T) {
 	}
 	fields, err := w.store.client.HGetAll(t.Context(), key(w.tenant, "s")).Result()
 	w.must(err)
-	for name, size := range map[string]int{"{": stateSize, "{b": 56, "{c": 204, "{f": 129, "{g": 8, "{k": 736, "{o": 8, "{r": 60 * 25} {
+	for name, size := range map[string]int{"{": stateSize, "{b": 56, "{c": 204, "{f": 129, "{g": 8, "{k": 736, "{o": 8, "{r0": 720, "{r1": 720} {
 		if len(fields[name]) != size {
 			t.Errorf("field %s has %d bytes, want %d: not the worst case", name, len(fields[name]), size)
 		}

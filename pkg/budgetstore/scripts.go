@@ -22,7 +22,7 @@ type scripts struct {
 
 func loadScripts() (scripts, error) {
 	var failed error
-	// again is what a batch has in the place of read.
+	// What a batch has in the place of a part of reserve.
 	instead := map[string]string{}
 	var read func(name string) string
 	read = func(name string) string {
@@ -48,7 +48,7 @@ func loadScripts() (scripts, error) {
 		return redis.NewScript(b.String())
 	}
 	reserve := with("reserve")
-	instead["read"] = "again"
+	instead["read"], instead["store"] = "again", "later"
 	batch := with("batch")
 	return scripts{
 		reserve:   reserve,

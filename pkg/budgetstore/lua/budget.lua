@@ -8,7 +8,7 @@ if t[1] ~= epoch then return '\12' end
 local now = clock(ARGV[2], t[4])
 local second, open = floor(now / 1000000), floor(t[4] / 1000000)
 local sq, si, so, sn = t[9], t[10], t[11], t[12]
-if second ~= open then sq, si, so, sn = roll(get(t, '{r'), open, second, t[5], t[6], t[7], t[8], sq, si, so, sn) end
+if second ~= open then sq, si, so, sn = roll(reader(t), open, second, t[5], t[6], t[7], t[8], sq, si, so, sn) end
 if now >= dends then day = dnext end
 if now >= mends then month = mnext end
 local late = 0

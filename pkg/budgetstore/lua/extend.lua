@@ -36,7 +36,7 @@ end
 local function full(u, nano, mc, dc, nc, index)
   local down, dx, mown, mx = windows(u)
   local open, sq, si, so, sn = floor(u[4] / 1000000), u[9], u[10], u[11], u[12]
-  if second > open then sq, si, so, sn = roll(get(u, '{r'), open, second, u[5], u[6], u[7], u[8], sq, si, so, sn) end
+  if second > open then sq, si, so, sn = roll(reader(u), open, second, u[5], u[6], u[7], u[8], sq, si, so, sn) end
   local nused = sn + minutes(u.key, second)
   if mown and (mown + mx + nano > mc or mown + nano > MAX) then
     return stop(2, 7, rolling(u[17]) and leaves(u, mown + mx + nano - mc) or floor(h.day / 100), mown + mx, nano, mc, index)

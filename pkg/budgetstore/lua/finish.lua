@@ -2,10 +2,11 @@
 -- the execution's field ("{x" and its root) as the caller knows it, or ''; then, only in tests, a clock. Reply for one hold:
 -- '\0' and what it held, '\1' if it is not there; for several, a list of these.
 -- Calls of Redis are what it costs, so state and holds are read once. What the usual ones change is added up and written
--- when all of it is known: HDEL and HSET, whether one was ended or many. Then tables that grow: those of a single hold are
--- made with what they have.
+-- when all of it is known: HDEL and HSET, whether one was ended or many. Then tables: a single hold has none of those that
+-- only several need.
 local call, unpack_, pack, sub, MAX = redis.call, struct.unpack, struct.pack, string.sub, 9007199254740991
 local key, last_ = KEYS[1], #ARGV - #ARGV % 3
+local several = last_ > 3
 local now, asked = #ARGV > last_ and tonumber(ARGV[#ARGV]), { '{', '{f', ARGV[2], '{h' .. ARGV[2], ARGV[3] }
 for i = 4, last_, 3 do
   local n, id = i + 2, ARGV[i + 1]
@@ -13,11 +14,13 @@ for i = 4, last_, 3 do
 end
 local f = call('HMGET', key, unpack(asked))
 local S, F = f[1], f[2]
-local e, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw, dh, dx, ma, mw, mh, mx, running, first, expiring, told
-if S then
-  e, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw, dh, dx, ma, mw, mh, mx, running, first, expiring, told =
-    unpack_('<dddI4dddI4dddI4dddI4dddI4dI4c33', S)
+local ended, dropped, replies = several and {}, several and {}, several and {}
+if not S then
+  for i = 1, several and last_ / 3 or 0 do replies[i] = '\10' end
+  return several and replies or '\10'
 end
+local e, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw, dh, dx, ma, mw, mh, mx, running, first, expiring, told =
+  unpack_('<dddI4dddI4dddI4dddI4dddI4dI4c33', S)
 if not now then
   local t = call('TIME')
   now = t[1] * 1000000 + t[2]
@@ -26,20 +29,15 @@ local whole = (now - now % 1000000) / 1000000
 
 -- The usual ones, without making the functions that all others need: open holds of today, with no sub-scopes. What is
 -- remembered of them (see remember.lua) goes into key d before "{f" names it, from its last place down.
-local open, hashes, ended, ring, dropped, xs, replies = 0, '', {}, nil, nil, nil, nil
-local place, records = F and string.byte(F) or 63, ''
-local next_ = 1
-if S then open = (last - last % 1000000) / 1000000 end
+local open, hashes, place, records = (last - last % 1000000) / 1000000, '', F and string.byte(F) or 63, ''
+local next_, late, xs, reply = 1, nil, nil, nil
 while next_ <= last_ do
   local i = next_
   local epoch, at, nano, tin, tout, remembered, keeps, hash = unpack_('<dddddIBc6', ARGV[i])
   local id, kept, head = asked[i + 2], f[i + 2], f[i + 3]
-  local reply
-  if not S then
-    reply = '\10'
-  elseif e ~= epoch and e ~= -epoch then
+  if e ~= epoch and e ~= -epoch then
     reply = '\12'
-  elseif ended[id] or not kept and expiring == 0 or kept and unpack_('<d', head, 17) ~= at then
+  elseif several and ended[id] or not kept and expiring == 0 or kept and unpack_('<d', head, 17) ~= at then
     reply = '\1'
   elseif not kept then
     break
@@ -63,19 +61,27 @@ while next_ <= last_ do
     if second >= open - 60 then
       si, so, sn = si + tin - ni, so + tout - no, sn + dn
       if second < open then
---#splice
-        ring = splice(ring or call('HGET', key, '{r') or '', open, second, 0, tin - ni, tout - no, dn)
+        local d = late and late[second]
+        if d then
+          d[1], d[2], d[3] = d[1] + tin - ni, d[2] + tout - no, d[3] + dn
+        elseif late then
+          late[second] = { tin - ni, tout - no, dn }
+        else
+          late = { [second] = { tin - ni, tout - no, dn } }
+        end
       else
         oi, oo, on = oi + tin - ni, oo + tout - no, on + dn
       end
     end
-    dw, dh, mw, mh, running = dw_, dh > n and dh - n or 0, mw_, mh > n and mh - n or 0, running - 1
+    dw, mw = dw_, mw_
+    dh = dh > n and dh - n or 0
+    mh = mh > n and mh - n or 0
+    running = running - 1
     if x then
       x = pack('<ddc49d', own_, held - n, x, now > used and now or used)
       if xs then xs[xfield] = x else xs = { [xfield] = x } end
     end
-    if dropped then dropped[#dropped + 1], dropped[#dropped + 2] = id, asked[i + 3] else dropped = { id, asked[i + 3] } end
-    if last_ > 3 then ended[id] = true end
+    if several then ended[id], dropped[#dropped + 1], dropped[#dropped + 2] = true, id, asked[i + 3] end
     hashes = hashes .. sub(hash, 1, 2)
     records = pack('<c4I3', sub(hash, 3), (whole + remembered) % 16777216) .. records
     if place == 0 then
@@ -85,27 +91,39 @@ while next_ <= last_ do
     place = (place + 63) % 64
     reply = pack('<Bddd', 0, n, ni, no)
   end
-  if replies then replies[#replies + 1] = reply else replies = { reply } end
+  if several then replies[#replies + 1] = reply end
   next_ = i + 3
 end
-if dropped then
+if hashes ~= '' then
   if records ~= '' then call('SETRANGE', sub(key, 1, -2) .. 'd', (place + 1) % 64 * 7, records) end
   F = F or ''
   F = string.char(place) .. sub(F, math.max(2, #F + #hashes - 127)) .. hashes
   S = pack('<dddI4dddI4dddI4dddI4dddI4dI4c33', e, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw, dh, dx, ma, mw, mh, mx,
     running, first, expiring, told)
-  local list = { '{', S, '{f', F }
-  if ring then list[5], list[6] = '{r', ring end
-  for xfield, X in pairs(xs or {}) do
-    if unpack_('<d', X, 9) > 0 then
-      list[#list + 1], list[#list + 2] = xfield, X
-    else -- it holds nothing any more, see executions.lua
-      dropped[#dropped + 1], dropped[#dropped + 2] = xfield, '{o'
-      call('SET', sub(key, 1, -2) .. 'x:' .. sub(xfield, 3), X, 'XX', 'KEEPTTL')
+  local list, n = { '{', S, '{f', F, nil, nil }, 4 -- room for an execution
+  if late then -- by the second in which they were reserved
+--#ring
+--#splice
+    local ring = {}
+    for second, d in pairs(late) do
+      local name, bytes = splice(function(name) return ring[name] or call('HGET', key, name) end, second, 0, d[1], d[2], d[3])
+      ring[name] = bytes
+    end
+    for name, bytes in pairs(ring) do list[n + 1], list[n + 2], n = name, bytes, n + 2 end
+  end
+  if xs then
+    for xfield, X in pairs(xs) do
+      if unpack_('<d', X, 9) > 0 then
+        list[n + 1], list[n + 2], n = xfield, X, n + 2
+      else -- it holds nothing any more, see executions.lua
+        dropped = dropped or { asked[3], asked[4] }
+        dropped[#dropped + 1], dropped[#dropped + 2] = xfield, '{o'
+        call('SET', sub(key, 1, -2) .. 'x:' .. sub(xfield, 3), X, 'XX', 'KEEPTTL')
+      end
     end
   end
-  call('HDEL', key, unpack(dropped))
-  call('HSET', key, unpack(list))
+  if dropped then call('HDEL', key, unpack(dropped)) else call('HDEL', key, asked[3], asked[4]) end
+  call('HSET', key, unpack(list, 1, n))
 end
 
 -- From the first one on that is not: each is written before the next.
@@ -119,24 +137,25 @@ if next_ <= last_ then
 --#remember
 --#holds
   local t, prefix = parse(key, S), sub(key, 1, -2)
-  replies = replies or {}
   t.fields['{f'] = F or ''
   for i = next_, last_, 3 do
     local epoch, at, nano, tin, tout, remembered, keeps, hash = unpack_('<dddddIBc6', ARGV[i])
     local id = ARGV[i + 1]
-    local reply, h
+    local h
+    reply = '\1'
     if t[1] ~= epoch then
       reply = '\12'
-    elseif not ended[id] then
+    elseif not several or not ended[id] then
       h = found(t, prefix, id, f[i + 2], f[i + 3])
     end
     if h and h.at == at then
       if keeps == 1 then nano, tin, tout = h.nano, h.tin, h.tout end
       finish(t, prefix, id, h, nano, tin, tout, hash, whole + remembered, now)
       save(t)
-      t.changed, ended[id], reply = {}, true, pack('<Bddd', 0, h.nano, h.tin, h.tout)
+      t.changed, reply = {}, pack('<Bddd', 0, h.nano, h.tin, h.tout)
+      if several then ended[id] = true end
     end
-    replies[#replies + 1] = reply or '\1'
+    if several then replies[#replies + 1] = reply end
   end
 end
-return replies[2] and replies or replies[1]
+return several and replies or reply

@@ -45,7 +45,6 @@ end
 -- counted. The id is remembered for a while, see remember.lua, which a script that calls this has too.
 local function finish(t, prefix, id, h, nano, tin, tout, hash, until_, now)
   local second = floor(h.at / 1000000)
-  if h.root ~= '' and not t.fields['{x' .. h.root] then fetch(t, { '{x' .. h.root, not t.fields['{r'] and '{r' or nil }) end
   local function replace(u)
     own(u, h.day, nano - h.nano, -h.nano)
     charge(u, second, 0, tin - h.tin, tout - h.tout, nano - h.nano)

@@ -67,7 +67,7 @@ local us, was = now % 1000000, last % 1000000
 local ring
 if now - us ~= last - was then
 --#roll
-  sq, si, so, sn, ring = roll(call('HGET', key, '{r') or '', (last - was) / 1000000, (now - us) / 1000000, oq, oi, oo, on, sq, si, so, sn)
+  sq, si, so, sn, ring = roll(function(name) return call('HGET', key, name) end, (last - was) / 1000000, (now - us) / 1000000, oq, oi, oo, on, sq, si, so, sn)
   oq, oi, oo, on = 0, 0, 0, 0
 end
 local dused, mused, outside = dw + dx, mw + mx, 0
@@ -164,11 +164,14 @@ if code then
   if limit == 4 then
     free = first
   elseif limit ~= 12 and code == 1 or (code == 2 and limit == 5) then
+--#ring
 --#frees
     local second, open, extends_ = (now - us) / 1000000, (last - was) / 1000000, outside > 0 and extends
-    local bytes = ring or call('HGET', key, '{r') or ''
-    if by then bytes, open, extends_ = by.state.fields['{r'] or '', second, now < by.state[3] * 1000000 and by.state[3] end
-    free = (frees(bytes, limit == 5 and 5 or limit + 1, need, second, open) or (limit == 5 and extends_ or open + 61)) * 1000000
+    local function read(name) return ring and ring[name] or call('HGET', key, name) end
+    if by then -- its seconds are closed, but not stored
+      read, open, extends_ = by.read, second, now < by.state[3] * 1000000 and by.state[3]
+    end
+    free = (frees(read, limit == 5 and 4 or limit, need, second, open) or (limit == 5 and extends_ or open + 61)) * 1000000
   elseif code == 2 and limit == 7 and mlabel > 9999999 then
 --#state
 --#days
@@ -195,13 +198,5 @@ if scopes then kept = scopes(kept) end
 if branches then xcost = branches(xown + xext, xcost) end
 local head = pack('<dddI4dddI4dddI4dddI4dddI4dI4Bdddd', e, extends, now, oq + 1, oi + tin, oo + tout, on + nano, q, ti, to, sn + nano,
   label, dw + nano, dh + nano, dx, mlabel, mw + nano, mh + nano, mx, running + 1, first, expiring, rung + told % 8 * 8 + (saving and 64 or 0), outside, xown + xext, xc, xcost)
-if x and ring then
-  call('HSET', key, '{', head, id, kept, hfield, head, xfield, x, '{r', ring)
-elseif x then
-  call('HSET', key, '{', head, id, kept, hfield, head, xfield, x)
-elseif ring then
-  call('HSET', key, '{', head, id, kept, hfield, head, '{r', ring)
-else
-  call('HSET', key, '{', head, id, kept, hfield, head)
-end
+--#store
 return head

@@ -15,7 +15,7 @@ while p < #scoped do
   full = full or (month + nano > mc or u[18] + nano > MAX) and { 7, mlabel, month, nano, mc }
     or (day + nano > dc or u[14] + nano > MAX) and { 6, label, day, nano, dc } or minute + nano > nc and { 5, 0, minute, nano, nc }
   for _, no in ipairs({ never or {}, full or {} }) do
-    if not no.state then no.state, no.index = u, count + (as == name and n or n + 128) end
+    if not no.state then no.state, no.read, no.index = u, reader(u), count + (as == name and n or n + 128) end
   end
 end
 

@@ -21,8 +21,7 @@ local function scope(prefix, epoch, name, star, now)
       if call('ZCARD', all) >= STARS then return scope(prefix, epoch, sub(name, 1, 1) .. '~', false, now) end
     end
     t = parse(prefix .. 'c:' .. sub(name, 1, 1) .. ':' .. id, zero(epoch))
-    t.new, t.turned = true, true
-    t.fields = { ['{b'] = '', ['{c'] = '', ['{k'] = '', ['{r'] = '' } -- not what another epoch may have left
+    t.new, t.turned = true, true -- new: nothing is read of what another epoch may have left
   end
   if star and id ~= '~' then t.all, t.id = all, id end
   return t, name

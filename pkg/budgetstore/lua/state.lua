@@ -17,7 +17,7 @@
 --   field "{k" + days, see days.lua
 --   field "{c" + 1 next journal offset  2-7 month label (4 bytes), version of its external total (x3)
 --     8-31 external minutes: start (s, 4 bytes), nano-dollars, version (x8)
---   field "{r" + the ring, see roll.lua
+--   fields "{r0", "{r1" + the ring, see ring.lua
 --   field "{f"  ids that ended lately, see remember.lua; key d, a string, has what most reservations need not read of them
 --   field "{g"  see fence.lua; + "{m"  see based.lua
 --   field "{o"  see opened.lua
@@ -64,14 +64,11 @@ end
 local function zero(epoch) return pack('<d', epoch) .. rep('\0', HEAD_SIZE - 8) end
 
 local function get(t, field)
-  if not t.fields[field] then t.fields[field] = call('HGET', t.key, field) or '' end
+  if not t.fields[field] then t.fields[field] = not t.new and call('HGET', t.key, field) or '' end
   return t.fields[field]
 end
 
--- Reads several fields at once, for get to find.
-local function fetch(t, list)
-  for i, bytes in ipairs(call('HMGET', t.key, unpack(list))) do t.fields[list[i]] = bytes or '' end
-end
+local function reader(t) return function(field) return get(t, field) end end
 
 local function put(t, field, bytes) t.fields[field], t.changed[field] = bytes, true end
 
