@@ -20,23 +20,25 @@ func (a *app) auditCmd() *cobra.Command {
 	wait := 30 * time.Second
 	c := &cobra.Command{
 		Use: "audit", Short: "Recompute the books from the Kafka log and compare everything with them",
-		Long: `Audit waits until all is quiet, reads the whole log, and compares ledger, windows, executions and budgets with it,
-to the last decimal. Exit 1 if anything differs at rest; an empty log is not ok. Exit 3 if the books still moved, by calls
+		Long: `Audit waits until all is quiet, saying for what on standard error, reads the whole log, and compares ledger, windows,
+executions and budgets with it, to the last decimal. Exit 1 if anything differs at rest; an empty log is not ok. Exit 3 if the books still moved, by calls
 or by a recovery of Redis, so that nothing can be said: try again. still_moving (--json) and the first line say what.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.audit(c.Context(), c.OutOrStdout(), wait) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.audit(c.Context(), c.OutOrStdout(), newProgress(c.ErrOrStderr()).say, wait)
+		},
 	}
 	c.Flags().DurationVar(&wait, "wait", wait, "how long to wait for the services to catch up")
 	return c
 }
 
-func (a *app) audit(ctx context.Context, out io.Writer, wait time.Duration) error {
+func (a *app) audit(ctx context.Context, out io.Writer, say func(format string, args ...any), wait time.Duration) error {
 	sources, books, closeAll, err := a.auditSources(ctx)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
-	left, err := books.settle(ctx, wait)
+	left, err := settle(ctx, wait, books.now, say)
 	if err != nil {
 		return err
 	}
@@ -102,12 +104,12 @@ func (a *app) auditSources(ctx context.Context) (auditOf, moving, func(), error)
 	}
 	pg, err := pgstore.Open(ctx, pgAddress)
 	if err != nil {
-		return fail(away("%w", err))
+		return fail(awayFrom("postgres", err))
 	}
 	closers = append(closers, pg.Close)
 	backlog, err := outbox.Open(ctx, pgAddress)
 	if err != nil {
-		return fail(away("%w", err))
+		return fail(awayFrom("postgres", err))
 	}
 	closers = append(closers, func() { _ = backlog.Close(context.WithoutCancel(ctx)) })
 	redisAddress, err := a.address("redis", "WEIR_REDIS")
@@ -116,7 +118,7 @@ func (a *app) auditSources(ctx context.Context) (auditOf, moving, func(), error)
 	}
 	store, err := budgetstore.Open(ctx, redisAddress, budgetstore.Options{})
 	if err != nil {
-		return fail(away("%w", err))
+		return fail(awayFrom("redis", err))
 	}
 	closers = append(closers, func() { _ = store.Close() })
 	return auditOf{audit.Sources{Log: conn, Books: stores.Books{Client: db}}, store}, moving{conn, pg, backlog}, closeAll, nil

@@ -94,7 +94,7 @@ func (a *app) bill(ctx context.Context, out io.Writer, tenant, month, by string,
 			toString(sum(if(has(flags, 'estimated'), if(entry_kind = 'REVERSAL', -1, 1), 0))), max(recorded_at)
 			FROM agent_cost_ledger WHERE tenant_id = ? AND posted_period = ? GROUP BY g ORDER BY g`, tenant, period)
 		if err != nil {
-			return nil, away("%w", err)
+			return nil, awayFrom("clickhouse", err)
 		}
 		return rows, nil
 	}

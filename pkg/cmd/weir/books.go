@@ -41,7 +41,7 @@ func (a *app) clickhouse(ctx context.Context) (*clickhouse.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := client.Ping(ctx); err != nil {
-		return nil, away("%w", err)
+		return nil, awayFrom("clickhouse", err)
 	}
 	return client, nil
 }
@@ -50,18 +50,18 @@ func (a *app) clickhouse(ctx context.Context) (*clickhouse.Client, error) {
 func lag(ctx context.Context, conn *bus.Conn, way []groupOn) (int64, error) {
 	admin, err := conn.Admin()
 	if err != nil {
-		return 0, away("%w", err)
+		return 0, awayFrom("kafka", err)
 	}
 	defer admin.Close()
 	var behind int64
 	for _, g := range way {
 		ends, err := admin.EndOffsets(ctx, g.topic)
 		if err != nil {
-			return 0, away("%w", err)
+			return 0, awayFrom("kafka", err)
 		}
 		committed, err := admin.CommittedOffsets(ctx, g.group, g.topic)
 		if err != nil {
-			return 0, away("%w", err)
+			return 0, awayFrom("kafka", err)
 		}
 		for p, end := range ends {
 			at := int64(0)

@@ -3,6 +3,8 @@ package main
 import (
 	"embed"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -116,15 +118,20 @@ func TestDirGoesBeforeTheEnvironment(t *testing.T) {
 func TestStoresAway(t *testing.T) {
 	broker(t)
 	const away = "127.0.0.1:1"
+	ill := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no memory", http.StatusInternalServerError)
+	}))
+	t.Cleanup(ill.Close)
 	t.Setenv("WEIR_REDIS", "redis://"+away)
 	t.Setenv("WEIR_POSTGRES", "postgres://"+away+"/x?connect_timeout=2")
 	for _, address := range []struct {
 		clickhouse string
 		code       int
-	}{{"http://" + away + "/weir", 3}, {"nonsense", 2}} {
+		says       string
+	}{{"http://" + away + "/weir", 3, "gave no answer"}, {ill.URL + "/weir", 3, "gave no answer"}, {"nonsense", 2, "address"}} {
 		t.Setenv("WEIR_CLICKHOUSE", address.clickhouse)
 		for _, args := range []string{"bill --tenant a", "find e", "tree x", "audit"} {
-			if a := weir(t, "", strings.Fields(args)...); a.code != address.code || !strings.Contains(a.err, "clickhouse") {
+			if a := weir(t, "", strings.Fields(args)...); a.code != address.code || !strings.Contains(a.err, "clickhouse "+address.says) {
 				t.Errorf("%s with ClickHouse at %s: %+v", args, address.clickhouse, a)
 			}
 		}

@@ -105,7 +105,7 @@ func look(ctx context.Context, db *clickhouse.Client, conn *bus.Conn, id string)
 		toString(raw_cost_usd), toString(markup_cost_usd), concat(toString(kafka_partition), ':', toString(kafka_offset))
 		FROM agent_cost_ledger WHERE event_id = ? OR reservation_id = ? AND reservation_id != '' ORDER BY kafka_partition, kafka_offset LIMIT 100`, id, id)
 	if err != nil {
-		return answer, away("%w", err)
+		return answer, awayFrom("clickhouse", err)
 	}
 	for _, r := range rows {
 		answer.Rows = append(answer.Rows, foundRow{r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], decimalText(r[8]), decimalText(r[9]), r[10]})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/weir-project/weir/pkg/bus"
@@ -25,14 +26,14 @@ func (m moving) now(ctx context.Context) ([]string, error) {
 	var out []string
 	row, _, err := m.rows.EpochRow(ctx)
 	if err != nil {
-		return nil, away("%w", err)
+		return nil, awayFrom("postgres", err)
 	}
 	if row.Recovering {
 		out = append(out, fmt.Sprintf("the counters of epoch %d are being made anew in Redis", row.Epoch))
 	}
 	backlog, err := m.outbox.Measure(ctx)
 	if err != nil {
-		return nil, away("%w", err)
+		return nil, awayFrom("postgres", err)
 	}
 	if backlog.Rows > 0 {
 		out = append(out, fmt.Sprintf("%d rows of the outbox are not published, the oldest for %s", backlog.Rows, backlog.Oldest.Round(time.Second)))
@@ -47,14 +48,21 @@ func (m moving) now(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// settle waits until nothing moves; it returns what still does when the time is over.
-func (m moving) settle(ctx context.Context, limit time.Duration) ([]string, error) {
-	deadline := time.NewTimer(limit)
+// How soon, and then how often, a person who waits is told for what.
+const (
+	sayAfter = time.Second
+	sayEvery = 5 * time.Second
+)
+
+// settle waits until nothing moves, and says meanwhile what does; it returns what still does when the time is over.
+func settle(ctx context.Context, limit time.Duration, moves func(context.Context) ([]string, error), say func(format string, args ...any)) ([]string, error) {
+	deadline, next := time.NewTimer(limit), time.NewTimer(sayAfter)
 	defer deadline.Stop()
+	defer next.Stop()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		left, err := m.now(ctx)
+		left, err := moves(ctx)
 		if err != nil || len(left) == 0 {
 			return nil, err
 		}
@@ -63,6 +71,9 @@ func (m moving) settle(ctx context.Context, limit time.Duration) ([]string, erro
 			return nil, fmt.Errorf("interrupted: %w", ctx.Err())
 		case <-deadline.C:
 			return left, nil
+		case <-next.C:
+			say("audit waits, at most %s: %s", limit, strings.Join(left, "; "))
+			next.Reset(sayEvery)
 		case <-tick.C:
 		}
 	}
@@ -78,17 +89,17 @@ func (m moving) mark(ctx context.Context) (mark, error) {
 	out := mark{ends: map[string]int64{}}
 	var err error
 	if out.epoch, _, err = m.rows.Epoch(ctx); err != nil {
-		return mark{}, away("%w", err)
+		return mark{}, awayFrom("postgres", err)
 	}
 	admin, err := m.log.Admin()
 	if err != nil {
-		return mark{}, away("%w", err)
+		return mark{}, awayFrom("kafka", err)
 	}
 	defer admin.Close()
 	for _, topic := range []bus.Topic{topics.UsageEvents, topics.LedgerEntries, topics.BudgetWindows} {
 		ends, err := admin.EndOffsets(ctx, topic)
 		if err != nil {
-			return mark{}, away("%w", err)
+			return mark{}, awayFrom("kafka", err)
 		}
 		for p, end := range ends {
 			out.ends[fmt.Sprintf("%s/%d", topic.Name(), p)] = end
