@@ -188,22 +188,3 @@ const lockNotAvailable = "55P03"
 const endStuck = `SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 	WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.classid::bigint << 32 | l.objid::bigint = $1
 	AND a.datname = current_database() AND a.xact_start < clock_timestamp() - $2::interval`
-
-const finishRecovery = `UPDATE redis_epoch SET state = 'ready', replication_ids = $2, recovered_at = clock_timestamp()
-	WHERE epoch = $1 AND state = 'recovering' AND barrier_at IS NOT NULL`
-
-// FinishRecovery opens the epoch again: its counters are complete, in the Redis of these replication ids. Repeating it
-// changes nothing. ErrEpochRaised if the epoch was lost meanwhile, or has no barrier.
-func (s *Store) FinishRecovery(ctx context.Context, epoch int64, ids []string) error {
-	tag, err := s.pool.Exec(ctx, finishRecovery, epoch, nonNilIDs(ids))
-	if err == nil && tag.RowsAffected() == 0 {
-		var e RedisEpoch
-		if e, _, err = s.EpochRow(ctx); err == nil && (e.Epoch != epoch || e.Recovering) {
-			err = ErrEpochRaised
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("pgstore: finish the recovery of epoch %d: %w", epoch, err)
-	}
-	return nil
-}

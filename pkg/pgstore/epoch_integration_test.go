@@ -103,7 +103,7 @@ func TestRecoveryOfTheRow(t *testing.T) {
 	if len(e.ReplicationIDs) != 0 || e.LastLease().After(e.RaisedAt) || e.LastLease().IsZero() || e.Now.Before(e.RaisedAt) {
 		t.Errorf("%+v", e)
 	}
-	if err := f.FinishRecovery(ctx, 8, []string{"x"}); !errors.Is(err, pgstore.ErrEpochRaised) {
+	if err := f.reopen(8, []string{"x"}); !errors.Is(err, pgstore.ErrEpochRaised) {
 		t.Errorf("finished without a barrier: %v", err)
 	}
 	if ok, err := f.SetReplicationIDs(ctx, 8, nil, []string{"x"}); ok || err != nil {
@@ -114,8 +114,9 @@ func TestRecoveryOfTheRow(t *testing.T) {
 			t.Errorf("barrier, try %d: %v, %v", try, added, err)
 		}
 	}
-	for range 2 {
-		f.must(f.FinishRecovery(ctx, 8, []string{"x"}))
+	f.must(f.reopen(8, []string{"x"}))
+	if err := f.reopen(8, []string{"y"}); !errors.Is(err, pgstore.ErrEpochRaised) { // and nothing is changed
+		t.Errorf("finished twice: %v", err)
 	}
 	if e = f.epochRow(); e.Recovering || !slices.Equal(e.ReplicationIDs, []string{"x"}) || e.RecoveredAt.IsZero() || e.BarrierAt.IsZero() {
 		t.Errorf("%+v", e)
@@ -123,7 +124,7 @@ func TestRecoveryOfTheRow(t *testing.T) {
 	if added, err := f.AddBarrier(ctx, 8, marks(8, "barrier")); added || err != nil {
 		t.Errorf("barrier again, after the end: %v, %v", added, err)
 	}
-	if err := f.FinishRecovery(ctx, 7, nil); !errors.Is(err, pgstore.ErrEpochRaised) {
+	if err := f.reopen(7, nil); !errors.Is(err, pgstore.ErrEpochRaised) {
 		t.Errorf("a lost epoch's recovery ended: %v", err)
 	}
 	if ids := f.events(); len(ids) != 2*partitions {
@@ -159,7 +160,7 @@ func TestEndsOfALostEpoch(t *testing.T) {
 	}
 	_, err = f.AddBarrier(ctx, 8, nil)
 	f.must(err)
-	f.must(f.FinishRecovery(ctx, 8, nil))
+	f.must(f.reopen(8, nil))
 	end("still-old-direct", 7, pgstore.OwnDirect, pgstore.ErrEpochRaised)
 	end("new-direct", 8, pgstore.OwnDirect, nil)
 }
@@ -268,7 +269,7 @@ func TestMarkersStandBetweenEpochs(t *testing.T) {
 		work.Wait()
 		_, err := f.AddBarrier(ctx, lost+1, marks(lost+1, "barrier"))
 		f.must(err)
-		f.must(f.FinishRecovery(ctx, lost+1, nil))
+		f.must(f.reopen(lost+1, nil))
 	}
 	close(stop)
 	relay.Wait()

@@ -280,7 +280,7 @@ func (f fixture) finish(epoch int64) error {
 	if _, err := f.AddBarrier(f.t.Context(), epoch, nil); err != nil {
 		return err
 	}
-	return f.FinishRecovery(f.t.Context(), epoch, []string{"id"})
+	return f.reopen(epoch, []string{"id"})
 }
 
 // Goal: an end that meets a marker is wholly before it or wholly after it: no event of the old epoch follows the marker.

@@ -35,8 +35,12 @@ func (l *Lead) Begin(ctx context.Context, epoch int64, ids []string) (bool, erro
 	return tag.RowsAffected() > 0, nil
 }
 
-// Finish is FinishRecovery by the leader's own connection: whoever has lost the lead cannot open an epoch whose counters
-// another leader is making anew.
+const finishRecovery = `UPDATE redis_epoch SET state = 'ready', replication_ids = $2, recovered_at = clock_timestamp()
+	WHERE epoch = $1 AND state = 'recovering' AND barrier_at IS NOT NULL`
+
+// Finish opens the epoch again: its counters are complete, in the Redis of these replication ids. It is said on the leader's own
+// connection: whoever has lost the lead cannot open an epoch whose counters another leader is making anew. ErrEpochRaised, and
+// nothing is changed, if the epoch is not being recovered: it was lost meanwhile, has no barrier, or is open already.
 func (l *Lead) Finish(ctx context.Context, epoch int64, ids []string) error {
 	ctx, cancel := context.WithTimeout(ctx, leadWithin)
 	defer cancel()

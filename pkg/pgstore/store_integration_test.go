@@ -5,6 +5,7 @@ package pgstore_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -26,6 +27,18 @@ type fixture struct {
 	t       testing.TB
 	address string
 	*pgstore.Store
+}
+
+// reopen opens an epoch as the leader of its recovery does.
+func (f fixture) reopen(epoch int64, ids []string) error {
+	lead, err := f.TryLead(f.t.Context())
+	if err != nil {
+		return err
+	}
+	if lead == nil {
+		return errors.New("somebody leads")
+	}
+	return errors.Join(lead.Finish(f.t.Context(), epoch, ids), lead.Close(f.t.Context()))
 }
 
 // open is a database whose epoch is 7, that of every row of these tests.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weir-project/weir/pkg/identity"
+	"github.com/weir-project/weir/pkg/testkit"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -19,16 +20,7 @@ func TestHelp(t *testing.T) {
 	if _, code, run := LoadConfig([]string{"-help"}, func(string) (string, bool) { return "", false }, &out, &out); code != 0 || run {
 		t.Fatalf("exit %d, run %v", code, run)
 	}
-	golden := filepath.Join("testdata", "help.txt")
-	if *update {
-		if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil || out.String() != string(want) {
-		t.Errorf("help differs from %s (run with -update): %v\n%s", golden, err, out.String())
-	}
+	testkit.Golden(t, *update, filepath.Join("testdata", "help.txt"), out.String())
 }
 
 func good(t *testing.T) map[string]string {

@@ -71,7 +71,7 @@ func (req extendRequest) check() *Problem {
 
 // growth is what must be held from now on.
 func (s *Service) growth(c caller, req extendRequest, subj subject) (budgetstore.ExtendRequest, *Problem) {
-	loc, err := s.zone(c.contract)
+	loc, err := s.zones.Of(c.contract)
 	if err != nil {
 		return budgetstore.ExtendRequest{}, problem(codeInternal, "The tenant's time zone is not known here.")
 	}

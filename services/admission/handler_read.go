@@ -77,7 +77,7 @@ func (s *Service) budget(ctx context.Context, c caller, req budgetRequest) (answ
 	if err != nil {
 		return answer{}, err
 	}
-	loc, err := s.zone(c.contract)
+	loc, err := s.zones.Of(c.contract)
 	if err != nil {
 		return answer{}, problem(codeInternal, "The tenant's time zone is not known here.")
 	}

@@ -152,7 +152,7 @@ func priceProblem(err error) *Problem {
 
 // request completes what the budget store decides on, and the call that was asked, which from then on is what the hold keeps.
 func (s *Service) request(c *caller, req *reserveRequest, x *identity.Execution, p *prepared) error {
-	loc, err := s.zone(c.contract)
+	loc, err := s.zones.Of(c.contract)
 	if err != nil {
 		return problem(codeInternal, "The tenant's time zone is not known here.")
 	}
@@ -200,7 +200,7 @@ func (s *Service) reserved(c *caller, p *prepared, reply *budgetstore.Reply) (an
 	h := hold{Tenant: c.tenant, Epoch: request.Tenant.Epoch, ID: request.ID, Fingerprint: request.Fingerprint, Answer: reply.Answer, rawCall: request.Context}
 	switch reply.Verdict {
 	case budgetstore.Refused:
-		loc, err := s.zone(c.contract)
+		loc, err := s.zones.Of(c.contract)
 		if err != nil {
 			return answer{}, problem(codeInternal, "The tenant's time zone is not known here.")
 		}

@@ -4,15 +4,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weir-project/weir/pkg/catalog"
 	"github.com/weir-project/weir/pkg/domain/admit"
-	"github.com/weir-project/weir/pkg/domain/tenant"
 )
 
-// zones keeps the time zones of tenants: time.LoadLocation reads a file each time. There are no more of them than IANA
-// names, since contracts are validated.
+// zones are the time zones of tenants, and their calendars of the last minute by location.
 type zones struct {
-	byName sync.Map
-	// calendars are those of the last minute, by location.
+	catalog.Zones
 	calendars sync.Map
 }
 
@@ -26,19 +24,4 @@ func (s *Service) calendar(now time.Time, loc *time.Location) admit.Calendar {
 	c := admit.CalendarAt(now, loc)
 	s.zones.calendars.Store(loc, &c)
 	return c
-}
-
-// zone is the tenant's time zone.
-func (s *Service) zone(k tenant.Contract) (*time.Location, error) {
-	if k.Timezone == "" {
-		return time.UTC, nil
-	}
-	if known, ok := s.zones.byName.Load(k.Timezone); ok {
-		return known.(*time.Location), nil
-	}
-	loc, err := k.Location()
-	if err == nil {
-		s.zones.byName.Store(k.Timezone, loc)
-	}
-	return loc, err
 }

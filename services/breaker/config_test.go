@@ -2,12 +2,12 @@ package breaker_test
 
 import (
 	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/weir-project/weir/pkg/config"
+	"github.com/weir-project/weir/pkg/testkit"
 	"github.com/weir-project/weir/services/breaker"
 )
 
@@ -48,17 +48,5 @@ var update = flag.Bool("update", false, "rewrite golden files")
 // TestHelp compares -help with the golden file: a flag is an interface, and a change of one is to be seen in the diff.
 func TestHelp(t *testing.T) {
 	_, _, out, _ := load([]string{"-help"}, nil)
-	golden := filepath.Join("testdata", "help.txt")
-	if *update {
-		if err := os.WriteFile(golden, []byte(out), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out != string(want) {
-		t.Errorf("run with -update if this is meant:\n%s", out)
-	}
+	testkit.Golden(t, *update, filepath.Join("testdata", "help.txt"), out)
 }

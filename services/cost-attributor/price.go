@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/catalog"
 	"github.com/weir-project/weir/pkg/domain/ledger"
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/pricing"
@@ -21,7 +21,7 @@ import (
 type catalogs struct {
 	contract func(tenantID string, at time.Time) (tenant.Contract, bool)
 	book     func() *pricing.Book
-	zones    *zones
+	zones    *catalog.Zones
 }
 
 // facts looks up everything that the entry is computed from. The error is a *reject, or a machine without time zones.
@@ -43,8 +43,8 @@ func (c catalogs) facts(v verified, r bus.Record) (ledger.Facts, error) {
 		return f, rejected(reasonUnknownTenant, "there is no tenant %.128q", v.tenant)
 	}
 	var err error
-	if f.Location, err = c.zones.of(contract); err != nil {
-		return f, err
+	if f.Location, err = c.zones.Of(contract); err != nil {
+		return f, fmt.Errorf("cost-attributor: %w", err)
 	}
 	f.CountBilled, f.Markup = contract.Count == tenant.CountBilled, contract.Markup
 	f.APIKeyID, f.Scopes = keyOf(v), stamps(v, contract)
@@ -177,27 +177,4 @@ func (c catalogs) price(u usage.Usage, at time.Time, f *ledger.Facts) error {
 	}
 	f.Flags = slices.Compact(slices.Sorted(slices.Values(slices.Concat(f.Flags, flags))))
 	return nil
-}
-
-// zones caches time zones by name; there are some 600 of them.
-type zones struct {
-	mu sync.Mutex
-	by map[string]*time.Location
-}
-
-func (z *zones) of(c tenant.Contract) (*time.Location, error) {
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	if loc := z.by[c.Timezone]; loc != nil {
-		return loc, nil
-	}
-	loc, err := c.Location()
-	if err != nil {
-		return nil, fmt.Errorf("cost-attributor: %w", err)
-	}
-	if z.by == nil {
-		z.by = map[string]*time.Location{}
-	}
-	z.by[c.Timezone] = loc
-	return loc, nil
 }

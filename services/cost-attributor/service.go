@@ -89,7 +89,7 @@ func (s *Service) build(conn *bus.Conn, m *metrics) error {
 	a := &attributor{
 		log: s.deps.Log, metrics: m, reader: conn, produce: s.producer.Produce, loaded: s.loaded, maxIDs: s.cfg.MaxIDs, books: map[int32]*book{},
 		verifier: verifier{secret: s.cfg.Secret, keys: keys.Get, trusted: s.cfg.TrustTopic},
-		catalogs: catalogs{contract: tenants.At, book: prices.Book, zones: &zones{}},
+		catalogs: catalogs{contract: tenants.At, book: prices.Book, zones: &catalog.Zones{}},
 	}
 	var err error
 	s.events, err = conn.Consumer(bus.ConsumerConfig{Group: Group, Topics: []bus.Topic{topics.UsageEvents}, MaxBatch: s.cfg.Batch, SessionTimeout: s.cfg.Session,

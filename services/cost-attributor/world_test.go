@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/catalog"
 	"github.com/weir-project/weir/pkg/domain/ledger"
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/pricing"
@@ -86,7 +87,7 @@ func newWorld(t testing.TB, trusted bool) *world {
 		log: slog.New(slog.NewTextHandler(io.Discard, nil)), metrics: must[*metrics](t)(newMetrics(prometheus.NewRegistry())), maxIDs: 1000,
 		reader: w, produce: w.produce, loaded: func(context.Context) error { return nil },
 		verifier: verifier{secret: secret(t), keys: w.key.Only(), trusted: trusted},
-		catalogs: catalogs{zones: &zones{}, book: func() *pricing.Book { return book },
+		catalogs: catalogs{zones: &catalog.Zones{}, book: func() *pricing.Book { return book },
 			contract: func(id string, _ time.Time) (tenant.Contract, bool) { return c, id == "acme" || id == "other" }},
 	}
 	w.restart()

@@ -69,7 +69,7 @@ func TestMarkersKeepTheirPlace(t *testing.T) {
 				_, err = store.AddBarrier(t.Context(), lost+1, pgstore.EpochMarkers(secret, lost+1, usageevent.EpochBarrier, n))
 			}
 			if err == nil {
-				err = store.FinishRecovery(t.Context(), lost+1, nil)
+				err = finish(t, store, lost+1)
 			}
 			if err != nil {
 				t.Error(err)
@@ -147,4 +147,16 @@ func checkPlaces(t *testing.T, b *broker, secret identity.Secret, partition int3
 		t.Fatal(err)
 	}
 	return events, markers
+}
+
+// finish opens an epoch as the leader of its recovery does.
+func finish(t *testing.T, store *pgstore.Store, epoch int64) error {
+	lead, err := store.TryLead(t.Context())
+	if err != nil {
+		return err
+	}
+	if lead == nil {
+		return errors.New("somebody leads")
+	}
+	return errors.Join(lead.Finish(t.Context(), epoch, nil), lead.Close(t.Context()))
 }

@@ -65,7 +65,7 @@ func TestEpochsUnderKills(t *testing.T) {
 			return err
 		})
 		w.kill(kills[2*i+1])
-		w.mark(func() error { return w.store.FinishRecovery(t.Context(), lost+1, nil) })
+		w.mark(func() error { return w.finish(lost + 1) })
 		w.epoch.Store(lost + 1)
 	}
 	work.Wait()
@@ -225,4 +225,16 @@ func (w *epochWorld) logs() {
 		b, err := os.ReadFile(filepath.Join(w.dir, "log", name+"-again.log"))
 		w.t.Logf("%s %v:\n%s", name, err, b[max(0, len(b)-4000):])
 	}
+}
+
+// finish opens an epoch as the leader of its recovery does.
+func (w *epochWorld) finish(epoch int64) error {
+	lead, err := w.store.TryLead(w.t.Context())
+	if err != nil {
+		return err
+	}
+	if lead == nil {
+		return errors.New("somebody leads")
+	}
+	return errors.Join(lead.Finish(w.t.Context(), epoch, nil), lead.Close(w.t.Context()))
 }

@@ -108,23 +108,7 @@ func decodeJSON[T any](t *testing.T, a answer) T {
 // golden compares with testdata, or writes it. root is this package's folder: tests change theirs.
 func golden(t *testing.T, root, name, got string) {
 	t.Helper()
-	path := filepath.Join(root, "testdata", name)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (go test ./pkg/cmd/weir -update writes it):\n%s", name, got)
-	}
+	testkit.Golden(t, *update, filepath.Join(root, "testdata", name), got)
 }
 
 // here is this package's folder.

@@ -31,36 +31,32 @@ func (t Told) Deferred() string { return t.with(t.words().deferred + " " + t.mod
 
 // Cut is the text of a refusal for a window of dollars: which one is used up.
 func (t Told) Cut(window Limit) string {
-	t.Rung = ladder.Cut
 	w := t.words()
-	switch {
-	case t.Own.Cut != "":
-		return t.with(t.Own.Cut)
-	case window == LimitMinute:
-		return t.with(w.minute)
-	case window == LimitDay:
-		return t.with(w.day)
-	case window == LimitMonth:
-		return t.with(w.month)
-	default:
-		return t.Message()
-	}
+	return t.ofWindow(window, w.minute, w.day, w.month)
 }
 
 // Unfit is the text of a refusal for a window of dollars that has something
 // left, but not enough for the call.
 func (t Told) Unfit(window Limit) string {
-	t.Rung = ladder.Cut
 	w := t.words()
+	return t.ofWindow(window, w.unfitMinute, w.unfitDay, w.unfitMonth)
+}
+
+// ofWindow is the plan's own text of a cut, or the one for the window; of what
+// is no window of dollars, that of the mode.
+func (t Told) ofWindow(window Limit, minute, day, month string) string {
+	t.Rung = ladder.Cut
 	switch {
 	case t.Own.Cut != "":
 		return t.with(t.Own.Cut)
 	case window == LimitMinute:
-		return t.with(w.unfitMinute)
+		return t.with(minute)
 	case window == LimitDay:
-		return t.with(w.unfitDay)
+		return t.with(day)
+	case window == LimitMonth:
+		return t.with(month)
 	default:
-		return t.with(w.unfitMonth)
+		return t.Message()
 	}
 }
 
