@@ -3,7 +3,6 @@ package budgetstore
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -11,18 +10,18 @@ import (
 // eval calls a script by its hash, or by its text where Redis has forgotten
 // it. It returns at the context's end; Redis may run the call all the same.
 func (s *Store) eval(ctx context.Context, script *redis.Script, keys []string, args ...any) (any, error) {
-	return s.evalShared(ctx, script, keys, args, alone(evalSha(ctx, script.Hash(), keys, args)))
+	return s.evalShared(ctx, &sharedCall{script: script, keys: keys, args: args})
 }
 
-// evalShared is eval of a call that was made of the same script, keys and arguments.
-func (s *Store) evalShared(ctx context.Context, script *redis.Script, keys []string, args []any, call *sharedCall) (any, error) {
-	if err := s.shared.do(ctx, keys[0], call); err != nil {
+// evalShared is eval of a call that may be made together with others.
+func (s *Store) evalShared(ctx context.Context, call *sharedCall) (any, error) {
+	if err := s.shared.do(ctx, call.keys[0], call); err != nil {
 		if redis.HasErrorPrefix(err, "NOSCRIPT") {
-			return script.Eval(ctx, s.client, keys, args...).Result()
+			return call.script.Eval(ctx, s.client, call.keys, call.args...).Result()
 		}
 		return nil, err
 	}
-	return call.own.Val(), nil
+	return call.result()
 }
 
 func evalSha(ctx context.Context, hash string, keys []string, args []any) *redis.Cmd {
@@ -67,7 +66,8 @@ func (s *Store) ReserveBatch(ctx context.Context, requests []Request) []Result {
 	results := make([]Result, len(requests))
 	var groups [][]int         // indexes of requests that share a script call
 	latest := map[string]int{} // the last group of a tenant
-	for i, r := range requests {
+	for i := range requests {
+		r := &requests[i]
 		if results[i].Err = r.validate(); results[i].Err != nil {
 			continue
 		}
@@ -126,7 +126,7 @@ func (s *Store) reserveAll(ctx context.Context, requests []Request, groups [][]i
 func (s *Store) batchArgs(requests []Request, group []int) []any {
 	args := make([]any, 0, 1+batchParts*len(group))
 	for _, i := range group {
-		_, own := s.reserveCall(requests[i])
+		_, own := s.reserveCall(&requests[i])
 		args = append(args, requests[i].parts(own)...)
 	}
 	return withClock(args, s.at())
@@ -136,8 +136,8 @@ func (s *Store) batchArgs(requests []Request, group []int) []any {
 const batchParts = 5
 
 // parts are those of this one, of which reserveCall has made all but the last.
-func (r Request) parts(own []any) []any {
-	return append(slices.Clip(own[:batchParts-1]), r.scopes())
+func (r *Request) parts(own []any) []any {
+	return append(append(make([]any, 0, batchParts), own[:batchParts-1]...), r.scopes())
 }
 
 // groupReplies reads the replies of one script call.

@@ -53,7 +53,7 @@ func (w *world) bench(b *testing.B, script *redis.Script, gap time.Duration) {
 			r := w.request(1000)
 			r.Estimate.InputTokens, r.Estimate.OutputTokens, r.Context = 900, 300, make([]byte, 200)
 			r.Execution = admit.Execution{Root: "root", Depth: 1, ExecutionLimits: admit.ExecutionLimits{MaxCost: money.MaxNano - 1, MaxDepth: 9}}
-			keys, args := w.store.reserveCall(r)
+			keys, args := w.store.reserveCall(&r)
 			evals = append(evals, script.EvalSha(b.Context(), batch, keys, args...))
 			free.HDel(b.Context(), keys[0], r.ID, "{h"+r.ID)
 		}

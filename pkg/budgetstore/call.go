@@ -19,7 +19,7 @@ type Call struct {
 
 // ReserveCall is what Reserve would send. It checks and sends nothing.
 func (s *Store) ReserveCall(r Request) Call {
-	keys, args := s.reserveCall(r)
+	keys, args := s.reserveCall(&r)
 	return Call{Hash: s.scripts.reserve.Hash(), Keys: keys, Args: args, Holds: holdFields(r.ID), size: stateSize}
 }
 
@@ -36,5 +36,5 @@ func (c Call) Done(reply string) bool { return len(reply) == c.size }
 
 // Send sends a call on the connections that Reserve's share. Hash may name another script, for a measurement of the two.
 func (s *Store) Send(ctx context.Context, c Call) error {
-	return s.shared.do(ctx, c.Keys[0], alone(evalSha(ctx, c.Hash, c.Keys, c.Args)))
+	return s.shared.do(ctx, c.Keys[0], &sharedCall{cmd: evalSha(ctx, c.Hash, c.Keys, c.Args)})
 }

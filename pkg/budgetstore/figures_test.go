@@ -122,7 +122,7 @@ func TestRequestIsChecked(t *testing.T) {
 // All keys of one tenant hash to one slot of a cluster (field report 41).
 func TestKeysShareATag(t *testing.T) {
 	s := &Store{}
-	keys, _ := s.reserveCall(Request{Tenant: Tenant{ID: "acme"}, ID: "r", Execution: admit.Execution{Root: "x"}})
+	keys, _ := s.reserveCall(&Request{Tenant: Tenant{ID: "acme"}, ID: "r", Execution: admit.Execution{Root: "x"}})
 	for _, k := range keys {
 		if !strings.HasPrefix(k, "w:{acme}:") {
 			t.Errorf("key %s", k)

@@ -120,13 +120,13 @@ func (s *Store) Expire(ctx context.Context, r Ref) (Ending, error) {
 // finish ends a hold; keeps leaves its estimate counted in the place of the actual.
 func (s *Store) finish(ctx context.Context, name string, r Ref, keeps bool, actual admit.Estimate) (Ending, error) {
 	keys, args := s.finishCall(r, keeps, actual)
-	reply, err := text(s.evalShared(ctx, s.scripts.finish, keys, args, s.end(ctx, keys, args)))
+	reply, err := text(s.evalShared(ctx, s.end(keys, args)))
 	return ending(name, reply, err)
 }
 
 // end is the call that ends one hold, of which finishCall made keys and arguments.
-func (s *Store) end(ctx context.Context, keys []string, args []any) *sharedCall {
-	return jointly(evalSha(ctx, s.scripts.finish.Hash(), keys, args), keys[0], s.scripts.finish, args[:finishParts:finishParts])
+func (s *Store) end(keys []string, args []any) *sharedCall {
+	return &sharedCall{script: s.scripts.finish, keys: keys, args: args, key: keys[0], joint: s.scripts.finish, parts: args[:finishParts:finishParts]}
 }
 
 // ending reads finish.lua's reply for one hold.

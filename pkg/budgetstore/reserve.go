@@ -20,18 +20,18 @@ func (s *Store) Reserve(ctx context.Context, r Request) (Reply, error) {
 	if err := r.validate(); err != nil {
 		return Reply{}, err
 	}
-	keys, args := s.reserveCall(r)
-	return r.reply(text(s.evalShared(ctx, s.scripts.reserve, keys, args, s.reservation(ctx, r, keys, args))))
+	keys, args := s.reserveCall(&r)
+	return r.reply(text(s.evalShared(ctx, s.reservation(&r, keys, args))))
 }
 
 // reservation is the call of one request, of which reserveCall made keys and arguments.
-func (s *Store) reservation(ctx context.Context, r Request, keys []string, args []any) *sharedCall {
-	return jointly(evalSha(ctx, s.scripts.reserve.Hash(), keys, args), keys[0], s.scripts.batch, r.parts(args))
+func (s *Store) reservation(r *Request, keys []string, args []any) *sharedCall {
+	return &sharedCall{script: s.scripts.reserve, keys: keys, args: args, key: keys[0], joint: s.scripts.batch, parts: r.parts(args)}
 }
 
 // reply reads reserve.lua's reply: the state as the call left it, which no
 // other reply is as long as, or a verdict byte and its figures.
-func (r Request) reply(text string, err error) (Reply, error) {
+func (r *Request) reply(text string, err error) (Reply, error) {
 	if err == nil && len(text) == stateSize {
 		f := &figures{b: []byte(text)}
 		return Reply{Verdict: Admitted, Answer: f.decided().answer(r.basis())}, nil
@@ -60,7 +60,7 @@ func (r Request) reply(text string, err error) (Reply, error) {
 const stateSize = 185
 
 // reserveCall is the keys and arguments that reserve.lua's header lists.
-func (s *Store) reserveCall(r Request) (keys []string, args []any) {
+func (s *Store) reserveCall(r *Request) (keys []string, args []any) {
 	keys = []string{key(r.Tenant, "s")}
 	args = []any{r.packed(s.opts.ExecutionTTL), r.ID, r.kept(), executionField(r.Execution.Root)}
 	if len(r.Scopes) > 0 || len(r.Execution.Branches) > 0 {
@@ -81,7 +81,7 @@ func executionField(root string) string {
 	return "{x" + root
 }
 
-func (r Request) validate() error {
+func (r *Request) validate() error {
 	for _, id := range [][2]string{{"tenant", r.Tenant.ID}, {"reservation id", r.ID}} {
 		if err := checkID(id[0], id[1]); err != nil {
 			return err
@@ -118,13 +118,13 @@ func (r Request) validate() error {
 }
 
 // ask is what the rule of pkg/domain/admit decides on.
-func (r Request) ask() admit.Ask {
+func (r *Request) ask() admit.Ask {
 	return admit.Ask{Estimate: r.Estimate, Saving: r.Saving, Effect: r.Effect, Scopes: r.Scopes}
 }
 
 // packed is the script's first argument; its order is that of reserve.lua:
 // first what every call needs, then, at fixed places, what only some do.
-func (r Request) packed(ttl time.Duration) []byte {
+func (r *Request) packed(ttl time.Duration) []byte {
 	l, e, x := r.Limits, r.Estimate, r.Execution.ExecutionLimits
 	w := scriptWindows(r.Calendar, l.Rolling30)
 	steps := ladder.Steps(l.Day.Limit, l.Ladder)
@@ -175,7 +175,7 @@ func labels(b []byte, list ...int32) []byte {
 
 // kept is what the hold keeps of the request: what it holds and until when,
 // which growth and extensions change, and what a repeat's answer is made from.
-func (r Request) kept() []byte {
+func (r *Request) kept() []byte {
 	e, root := r.Estimate, r.Execution.Root
 	b := make([]byte, 0, 4*8+16+2+len(root)+basisSize+len(r.Context))
 	b = doubles(b, int64(e.Nanos), e.InputTokens, e.OutputTokens, r.Lease.Microseconds())
@@ -213,7 +213,7 @@ const (
 	estimateAt = 1
 )
 
-func (r Request) basis() basis {
+func (r *Request) basis() basis {
 	l, e := r.Limits, r.Estimate
 	b := basis{r.Lease.Microseconds(), int64(e.Nanos), e.InputTokens, e.OutputTokens,
 		int64(l.Minute.Limit), int64(l.Day.Limit), int64(l.Month.Limit),

@@ -71,7 +71,7 @@ func scopeRefs(list []ScopeRef) ([]byte, error) {
 
 // scopes are reserve.lua's last argument: branches, which lua/branched.lua
 // reads, and sub-scopes; nil without any.
-func (r Request) scopes() []byte {
+func (r *Request) scopes() []byte {
 	if len(r.Scopes)+len(r.Execution.Branches) == 0 {
 		return nil
 	}

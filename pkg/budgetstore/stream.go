@@ -26,11 +26,16 @@ var (
 	errStreamClosed = errors.New("the store is closed")
 )
 
-// sharedCall is one command on a stream.
+// sharedCall is one call on a stream: of a script, or any command.
 type sharedCall struct {
-	cmd  redis.Cmder
-	own  *redis.Cmd // cmd, if it calls a script
-	done chan struct{}
+	script *redis.Script
+	keys   []string
+	args   []any
+	cmd    redis.Cmder // nil of a script, whose command is made when it is sent: most are part of another one
+	done   chan struct{}
+	// What the script replied, and what went wrong: from done on.
+	reply any
+	err   error
 	// Of a call that may be made together with others of its kind and tenant: the key of the tenant's state, the script that
 	// takes several, and what that takes of this one.
 	key   string
@@ -38,13 +43,8 @@ type sharedCall struct {
 	parts []any
 }
 
-// alone is a call of a script that goes with no other.
-func alone(cmd *redis.Cmd) *sharedCall { return &sharedCall{cmd: cmd, own: cmd} }
-
-// jointly is a call that may be made together with others.
-func jointly(cmd *redis.Cmd, key string, joint *redis.Script, parts []any) *sharedCall {
-	return &sharedCall{cmd: cmd, own: cmd, key: key, joint: joint, parts: parts}
-}
+// result is what done tells of.
+func (c *sharedCall) result() (any, error) { return c.reply, c.err }
 
 // stream lets concurrent calls share round trips: what arrives while one is under way goes out together as the next one,
 // so a lone call waits for nobody. Reservations of one tenant that ride together are one call of batch.lua, ends of its holds
@@ -67,8 +67,8 @@ func newStream(client redis.UniversalClient, clock func() string) *stream {
 	return s
 }
 
-// do sends a call and waits for its answer, which the command then has, or for the context's end: Redis may run the call
-// all the same then, and the command must not be looked at.
+// do sends a call and waits for its answer, which the call or its command then has, or for the context's end: Redis may run
+// the call all the same then, and neither must be looked at.
 func (s *stream) do(ctx context.Context, c *sharedCall) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (s *stream) do(ctx context.Context, c *sharedCall) error {
 	}
 	select {
 	case <-c.done:
-		return c.cmd.Err()
+		return c.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -141,24 +141,33 @@ func (s *stream) take() []*sharedCall {
 	return calls[:maxShared:maxShared]
 }
 
-// send is one round trip. Each command has its own error.
+// send is one round trip. Each call has its own error.
 func (s *stream) send(calls []*sharedCall) {
 	ctx := context.Background() // of many callers; the connection's time-outs bound it
 	pipe := s.client.Pipeline()
 	groups := grouped(calls)
-	joint := make([]*redis.Cmd, len(groups))
+	scripts := make([]*redis.Cmd, len(groups))
 	for i, group := range groups {
-		cmd := group[0].cmd
-		if len(group) > 1 {
-			joint[i] = evalSha(ctx, group[0].joint.Hash(), []string{group[0].key}, s.together(group))
-			cmd = joint[i]
+		switch first := group[0]; {
+		case len(group) > 1:
+			scripts[i] = evalSha(ctx, first.joint.Hash(), []string{first.key}, s.together(group))
+		case first.cmd == nil:
+			scripts[i] = evalSha(ctx, first.script.Hash(), first.keys, first.args)
+		default:
+			_ = pipe.Process(ctx, first.cmd) // queues it
+			continue
 		}
-		_ = pipe.Process(ctx, cmd) // queues it
+		_ = pipe.Process(ctx, scripts[i])
 	}
 	_, _ = pipe.Exec(ctx)
-	for i, cmd := range joint {
-		if cmd != nil {
-			s.share(ctx, cmd, groups[i])
+	for i, group := range groups {
+		switch first := group[0]; {
+		case len(group) > 1:
+			s.share(ctx, scripts[i], group)
+		case first.cmd == nil:
+			first.reply, first.err = scripts[i].Result()
+		default:
+			first.err = first.cmd.Err()
 		}
 	}
 	s.mu.Lock()
@@ -221,10 +230,8 @@ func (s *stream) share(ctx context.Context, cmd *redis.Cmd, group []*sharedCall)
 		err = fmt.Errorf("%d replies to %d calls", len(replies), len(group))
 	}
 	for i, c := range group {
-		if err != nil {
-			c.own.SetErr(err)
-		} else {
-			c.own.SetVal(replies[i])
+		if c.err = err; err == nil {
+			c.reply = replies[i]
 		}
 	}
 }

@@ -30,12 +30,12 @@ func TestStreamSend(t *testing.T) {
 		plain = redis.NewSliceCmd(t.Context(), "hmget", key(w.tenant, "s"), "{")
 		calls := []*sharedCall{{cmd: plain}}
 		for _, r := range requests {
-			keys, args := w.store.reserveCall(r)
-			calls = append(calls, w.store.reservation(t.Context(), r, keys, args))
+			keys, args := w.store.reserveCall(&r)
+			calls = append(calls, w.store.reservation(&r, keys, args))
 		}
 		w.send(calls)
 		for i, r := range requests {
-			reply, err := r.reply(text(calls[i+1].own.Val(), calls[i+1].own.Err()))
+			reply, err := r.reply(text(calls[i+1].result()))
 			replies, errs = append(replies, reply), append(errs, err)
 		}
 		return replies, errs, plain

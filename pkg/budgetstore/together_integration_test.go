@@ -21,19 +21,19 @@ type joint struct {
 }
 
 func (w *walk) jointReservation(r Request) joint {
-	keys, args := w.store.reserveCall(r)
-	return joint{request: &r, call: w.store.reservation(w.t.Context(), r, keys, args)}
+	keys, args := w.store.reserveCall(&r)
+	return joint{request: &r, call: w.store.reservation(&r, keys, args)}
 }
 
 func (w *walk) jointEnd(e walkEnd) joint {
 	keys, args := w.store.finishCall(e.ref, e.keeps, e.actual)
-	return joint{end: e, call: w.store.end(w.t.Context(), keys, args)}
+	return joint{end: e, call: w.store.end(keys, args)}
 }
 
 // check compares the answer with the model's, which then has it too.
 func (w *walk) check(j joint) {
 	w.t.Helper()
-	reply, err := text(j.call.own.Result())
+	reply, err := text(j.call.result())
 	if j.request != nil {
 		got, err := j.request.reply(reply, err)
 		w.must(err)
@@ -177,11 +177,11 @@ func TestTogetherEpochs(t *testing.T) {
 	var calls []*sharedCall
 	for _, ref := range []Ref{old, second, first} {
 		keys, args := w.store.finishCall(ref, false, w.someEstimate())
-		calls = append(calls, w.store.end(t.Context(), keys, args))
+		calls = append(calls, w.store.end(keys, args))
 	}
 	w.send(calls)
 	for i, want := range []byte{replyEpoch, replyDone, replyDone} {
-		if reply, err := text(calls[i].own.Result()); err != nil || reply[0] != want {
+		if reply, err := text(calls[i].result()); err != nil || reply[0] != want {
 			t.Errorf("%d: %q, %v", i, reply, err)
 		}
 	}
@@ -191,10 +191,10 @@ func TestTogetherEpochs(t *testing.T) {
 	lost := old
 	lost.Tenant.ID += "-unknown"
 	keys, args := w.store.finishCall(lost, false, w.someEstimate())
-	calls = []*sharedCall{w.store.end(t.Context(), keys, args), w.store.end(t.Context(), keys, args)}
+	calls = []*sharedCall{w.store.end(keys, args), w.store.end(keys, args)}
 	w.send(calls)
 	for _, c := range calls {
-		if reply, err := text(c.own.Result()); err != nil || reply != string(rune(replyLost)) {
+		if reply, err := text(c.result()); err != nil || reply != string(rune(replyLost)) {
 			t.Errorf("lost: %q, %v", reply, err)
 		}
 	}
