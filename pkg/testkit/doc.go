@@ -1,7 +1,7 @@
 // Package testkit gives tests the real servers that Weir runs on: each test gets a Kafka, Redis, Postgres or
 // ClickHouse of its own, or a database of its own in one that the test binary shares.
 //
-// It owns starting, isolating and ending them. What a server lacks is installed as `weir up` would; a server that
+// It also compares texts with golden files. It owns starting, isolating and ending them. What a server lacks is installed as `weir up` would; a server that
 // cannot be had fails the test, it is never skipped. Only tests and the load test import it.
 //
 // Everything but Kafka takes seconds to start and needs programs of the machine: tests that use those carry the build
