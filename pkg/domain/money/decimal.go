@@ -94,7 +94,7 @@ func (a Decimal) Digits() int {
 func (a Decimal) FractionDigits() int { return a.fraction() }
 
 // String is the plain decimal text.
-func (a Decimal) String() string { return string(a.append(nil)) }
+func (a Decimal) String() string { return a.text() }
 
 // MarshalText is String.
 func (a Decimal) MarshalText() ([]byte, error) { return a.append(nil), nil }

@@ -37,7 +37,7 @@ func (p Percent) IsZero() bool { return p.sign() == 0 }
 func (p Percent) Cmp(q Percent) int { return p.cmp(q.number) }
 
 // String is the plain decimal text, without a percent sign.
-func (p Percent) String() string { return string(p.append(nil)) }
+func (p Percent) String() string { return p.text() }
 
 // MarshalText is String.
 func (p Percent) MarshalText() ([]byte, error) { return p.append(nil), nil }

@@ -10,6 +10,11 @@ func (a number) append(b []byte) []byte {
 	return appendScaled(b, a.n, int(a.scale))
 }
 
+func (a number) text() string {
+	var room [smallDigits + 8]byte // enough for nearly all, without the heap
+	return string(a.append(room[:0]))
+}
+
 // fraction is how many digits are behind the point.
 func (a number) fraction() int {
 	if a.long != nil {

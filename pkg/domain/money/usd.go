@@ -72,7 +72,7 @@ func (a USD) Split(n int) []USD {
 }
 
 // String is the plain decimal text, for example "0.022128".
-func (a USD) String() string { return string(a.append(nil)) }
+func (a USD) String() string { return a.text() }
 
 // MarshalText is String, so JSON writes an amount as a string.
 func (a USD) MarshalText() ([]byte, error) { return a.append(nil), nil }
