@@ -20,7 +20,7 @@ import (
 	"github.com/weir-project/weir/loadtest/rig"
 )
 
-// bin holds what TestMain built; root is the repository.
+// bin holds the programs, of `make build` or of TestMain; root is the repository.
 var bin, root string
 
 func TestMain(m *testing.M) {
@@ -37,18 +37,14 @@ func build(m *testing.M) (int, error) {
 	if root, err = filepath.Abs("../.."); err != nil {
 		return 0, err
 	}
-	if bin, err = os.MkdirTemp("", "weir-e2e-bin-"); err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(bin)
-	args := []string{"build", "-buildvcs=false", "-o", bin, "./pkg/cmd/weir"}
-	for _, service := range []string{"admission", "outbox-relay", "cost-attributor", "budget-aggregator", "breaker"} {
-		args = append(args, "./services/"+service+"/cmd/"+service)
-	}
-	cmd := exec.Command("go", args...)
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("build: %w\n%s", err, out)
+	if bin = os.Getenv("WEIR_TEST_BIN"); bin == "" { // `make build` was not just run
+		if bin, err = os.MkdirTemp("", "weir-e2e-bin-"); err != nil {
+			return 0, err
+		}
+		defer os.RemoveAll(bin)
+		if err := buildPrograms(); err != nil {
+			return 0, err
+		}
 	}
 	// Kafka's shortest: after a kill, the partitions wait as long as this for the one that died.
 	for _, service := range []string{"COST_ATTRIBUTOR", "BUDGET_AGGREGATOR", "BREAKER"} {
@@ -57,6 +53,19 @@ func build(m *testing.M) (int, error) {
 		}
 	}
 	return m.Run(), nil
+}
+
+func buildPrograms() error {
+	args := []string{"build", "-buildvcs=false", "-o", bin, "./pkg/cmd/weir"}
+	for _, service := range programs() {
+		args = append(args, "./services/"+service+"/cmd/"+service)
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // world is one running instance and its clients.

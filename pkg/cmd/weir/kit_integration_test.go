@@ -18,12 +18,15 @@ import (
 	"time"
 )
 
-// binEnv tells the tests where TestMain has built the programs.
+// binEnv tells the tests where the programs are.
 const binEnv = "WEIR_TEST_BIN"
 
-// TestMain builds weir and the five services once, as `make build` does.
+// TestMain builds weir and the five services once, as `make build` does, unless that has just been done.
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
+		if os.Getenv(binEnv) != "" {
+			return m.Run()
+		}
 		dir, err := os.MkdirTemp("", "weir-bin-*")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
