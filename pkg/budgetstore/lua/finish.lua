@@ -1,4 +1,4 @@
--- finish: settles, releases or expires holds of one tenant, one after the other. KEYS s. ARGV for each hold: packed request, id,
+-- finish: settles, releases or expires holds of one tenant, at most 64, one after the other. KEYS s. ARGV for each: packed request, id,
 -- the execution's field ("{x" and its root) as the caller knows it, or ''; then, only in tests, a clock. Reply for one hold:
 -- '\0' and what it held, '\1' if it is not there; for several, a list of these.
 -- Calls of Redis are what it costs, so state and holds are read once. What the usual ones change is added up and written
