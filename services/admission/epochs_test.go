@@ -69,10 +69,13 @@ func TestOwnHoldsAtOnce(t *testing.T) {
 		calls.Go(func() {
 			for i := range 500 {
 				id := string(rune('a'+n)) + string(rune('a'+i%26))
-				o.granted(id, []byte(id), ownHold{tenant: "acme", epoch: 1, reservedAt: at, ends: at, held: admit.Estimate{Nanos: 1}})
+				o.granted(ownHold{tenant: "acme", id: id, call: []byte(id), epoch: 1, reservedAt: at, ends: at, held: admit.Estimate{Nanos: 1}})
 				if i%50 == 0 {
 					o.unshown(2)
 					o.sweep(at)
+				}
+				if h, ok := o.recall("acme", id); ok && string(h.call) != id { // its memory may be another's by now, but not the copy
+					t.Errorf("%s is %s", id, h.call)
 				}
 				o.ended("acme", id, at)
 			}

@@ -1,22 +1,21 @@
 package admission
 
 import (
-	"bytes"
 	"hash/maphash"
 	"math/bits"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
 )
 
-// Open holds that this replica has granted or extended itself. When Redis is lost they are shown in the place of an owner
-// who is silent (recovery_show.go), so that nobody is admitted for what such an owner may still settle.
+// Open holds that this replica has granted or extended itself. They save a settle the question to Redis what it is about
+// (find.go, ADR 0014); and when Redis is lost they are shown in the place of an owner who is silent (recovery_show.go), so
+// that nobody is admitted for what such an owner may still settle.
 //
 // Memory: about 400 B a hold with its call, at most Config.RememberHolds of them; at the bound the one that was granted
 // first is forgotten, and counted. A hold that another replica ended stays until its lease is over for ownHoldLasts: that
-// it ended is asked of Postgres when it would be shown.
+// it ended is asked of Postgres when it would be shown, and said by Postgres when it is settled.
 
 const (
 	// holdShards keeps calls from waiting for each other: the lock of one is held for a few hundred nanoseconds.
@@ -30,11 +29,11 @@ const (
 
 // ownHold is one of them: what its receipt carries, and how it stands.
 type ownHold struct {
-	tenant      string
-	id, call    []byte // call as the hold keeps it
+	tenant, id  string
+	call        []byte // as the hold keeps it
 	epoch       int64
-	reservedAt  time.Time
-	ends        time.Time // of the lease, by Redis' clock
+	reservedAt  time.Time // in µs, as the store has it
+	ends        time.Time // of the lease, by Redis' clock, in µs
 	day, month  int32
 	held        admit.Estimate
 	fingerprint admit.Fingerprint
@@ -51,27 +50,11 @@ type ownHolds struct {
 	swept    atomic.Int64 // Unix ns
 }
 
-// holdShard has the holds of some ids. What is removed is used again, so that a hold costs no memory of its own to remember.
-type holdShard struct {
-	mu          sync.Mutex
-	byName      map[uint64]*heldEntry // by the hash of tenant and id: of two that share one, the later stays
-	first, last *heldEntry            // in the order of granting
-	free        *heldEntry            // linked by after; no more than were remembered at a time
-}
-
-type heldEntry struct {
-	ownHold       // whose id and call are parts of text
-	name          uint64
-	text          []byte
-	shown         int64 // the last epoch that it was shown to
-	before, after *heldEntry
-}
-
 // newOwnHolds remembers at most so many holds; forgotten is told of each that goes because of that.
 func newOwnHolds(most int, forgotten func()) *ownHolds {
 	o := &ownHolds{most: (most + holdShards - 1) / holdShards, seed: maphash.MakeSeed(), forgotten: forgotten}
 	for i := range o.shards {
-		o.shards[i].byName = map[uint64]*heldEntry{}
+		o.shards[i].init(o.most)
 	}
 	return o
 }
@@ -81,48 +64,49 @@ func (o *ownHolds) find(tenant, id string) (s *holdShard, name uint64) {
 	return &o.shards[name%holdShards], name
 }
 
-// granted remembers a hold; id and call are copied. A repeat, or an extension, only lengthens its lease and adds to what it
-// holds.
-func (o *ownHolds) granted(id string, call []byte, h ownHold) {
+// granted remembers a hold; nothing of h is kept but copies. A repeat, or an extension, only lengthens its lease and adds
+// to what it holds.
+func (o *ownHolds) granted(h ownHold) {
 	if o.most == 0 {
 		return
 	}
-	s, name := o.find(h.tenant, id)
+	s, name := o.find(h.tenant, h.id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old := s.byName[name]; old != nil {
-		if old.is(h.tenant, id, h.reservedAt) {
+	if at := s.at(name); at != nowhere {
+		if old := &s.slots[at]; old.is(h.tenant, h.id, h.reservedAt) {
 			old.grow(h.held, h.ends)
 			return
 		}
-		s.remove(old)
+		s.remove(at) // of two that share a name, the later stays
 	}
-	if len(s.byName) >= o.most {
+	if s.count >= o.most {
 		s.remove(s.first)
 		o.forgotten()
 	}
-	s.add(name, id, call, h)
+	s.add(name, h)
 }
 
-func (h *ownHold) is(tenant, id string, reservedAt time.Time) bool {
-	return h.reservedAt.Equal(reservedAt) && string(h.id) == id && h.tenant == tenant
-}
-
-func (h *ownHold) grow(held admit.Estimate, ends time.Time) {
-	h.held = admit.Estimate{Nanos: max(h.held.Nanos, held.Nanos), InputTokens: max(h.held.InputTokens, held.InputTokens),
-		OutputTokens: max(h.held.OutputTokens, held.OutputTokens)}
-	if ends.After(h.ends) {
-		h.ends = ends
+// recall is a copy of a hold, false where none of that name is remembered.
+func (o *ownHolds) recall(tenant, id string) (ownHold, bool) {
+	s, name := o.find(tenant, id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.at(name)
+	if at == nowhere || !s.slots[at].named(tenant, id) {
+		return ownHold{}, false
 	}
+	return s.slots[at].copied(tenant, id), true
 }
 
-// ended forgets a hold that has a row in Postgres.
+// ended forgets a hold that has a row in Postgres. The text is not compared, which would be one more place in memory to visit:
+// to forget another one of the same name and instant, once in 2^64 times, would cost no more than at the bound.
 func (o *ownHolds) ended(tenant, id string, reservedAt time.Time) {
 	s, name := o.find(tenant, id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h := s.byName[name]; h != nil && h.is(tenant, id, reservedAt) {
-		s.remove(h)
+	if at := s.at(name); at != nowhere && s.slots[at].reservedAt == reservedAt.UnixMicro() {
+		s.remove(at)
 	}
 }
 
@@ -130,27 +114,22 @@ func (o *ownHolds) ended(tenant, id string, reservedAt time.Time) {
 func (o *ownHolds) unshown(epoch int64) []ownHold {
 	var out []ownHold
 	for i := range o.shards {
-		s := &o.shards[i]
-		s.mu.Lock()
-		for h := s.first; h != nil; h = h.after {
+		o.shards[i].each(func(_ int32, h *heldSlot) {
 			if h.shown < epoch && h.epoch < epoch {
-				copied := h.ownHold
-				copied.id, copied.call = bytes.Clone(h.id), bytes.Clone(h.call)
-				out = append(out, copied)
+				out = append(out, h.copied(h.whose()))
 			}
-		}
-		s.mu.Unlock()
+		})
 	}
 	return out
 }
 
 // wasShown notes that a hold needs not be shown to that epoch again.
 func (o *ownHolds) wasShown(h ownHold, epoch int64) {
-	s, name := o.find(h.tenant, string(h.id))
+	s, name := o.find(h.tenant, h.id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at := s.byName[name]; at != nil && at.is(h.tenant, string(h.id), h.reservedAt) {
-		at.shown = epoch
+	if at := s.at(name); at != nowhere && s.slots[at].is(h.tenant, h.id, h.reservedAt) {
+		s.slots[at].shown = epoch
 	}
 }
 
@@ -159,17 +138,14 @@ func (o *ownHolds) sweep(now time.Time) {
 	if last := o.swept.Load(); now.UnixNano()-last < int64(sweepEvery) || !o.swept.CompareAndSwap(last, now.UnixNano()) {
 		return
 	}
+	over := now.Add(-ownHoldLasts).UnixMicro()
 	for i := range o.shards {
 		s := &o.shards[i]
-		s.mu.Lock()
-		for h := s.first; h != nil; {
-			next := h.after
-			if now.Sub(h.ends) > ownHoldLasts {
-				s.remove(h)
+		s.each(func(at int32, h *heldSlot) {
+			if h.ends < over {
+				s.remove(at)
 			}
-			h = next
-		}
-		s.mu.Unlock()
+		})
 	}
 }
 
@@ -178,56 +154,22 @@ func (o *ownHolds) count() (n int) {
 	for i := range o.shards {
 		s := &o.shards[i]
 		s.mu.Lock()
-		n += len(s.byName)
+		n += s.count
 		s.mu.Unlock()
 	}
 	return n
 }
 
-func (s *holdShard) add(name uint64, id string, call []byte, h ownHold) {
-	e := s.free
-	if e == nil {
-		e = &heldEntry{}
-	} else {
-		s.free = e.after
-	}
-	e.text = append(append(e.text[:0], id...), call...)
-	h.id, h.call = e.text[:len(id):len(id)], e.text[len(id):]
-	e.ownHold, e.name, e.shown, e.before, e.after = h, name, 0, s.last, nil
-	s.byName[name] = e
-	if s.last != nil {
-		s.last.after = e
-	} else {
-		s.first = e
-	}
-	s.last = e
-}
-
-func (s *holdShard) remove(e *heldEntry) {
-	delete(s.byName, e.name)
-	if e.before != nil {
-		e.before.after = e.after
-	} else {
-		s.first = e.after
-	}
-	if e.after != nil {
-		e.after.before = e.before
-	} else {
-		s.last = e.before
-	}
-	e.before, e.after, s.free = nil, s.free, e
-}
-
 // remember notes a hold that was granted here.
 func (s *Service) remember(h hold) {
 	a := h.Answer
-	s.holds.granted(h.ID, h.rawCall, ownHold{tenant: h.Tenant, epoch: h.Epoch, reservedAt: a.ReservedAt, ends: a.LeaseUntil,
+	s.holds.granted(ownHold{tenant: h.Tenant, id: h.ID, call: h.rawCall, epoch: h.Epoch, reservedAt: a.ReservedAt, ends: a.LeaseUntil,
 		day: a.Day, month: a.Month, held: a.Reserved, fingerprint: h.Fingerprint})
 }
 
 // rememberExtended notes a hold that was extended here, wherever it was granted.
 func (s *Service) rememberExtended(subj subject, held admit.Estimate, ends time.Time) {
-	s.holds.granted(subj.id, subj.rawCall, ownHold{tenant: subj.tenant, epoch: subj.epoch, reservedAt: subj.reservedAt, ends: ends,
+	s.holds.granted(ownHold{tenant: subj.tenant, id: subj.id, call: subj.rawCall, epoch: subj.epoch, reservedAt: subj.reservedAt, ends: ends,
 		day: subj.day, month: subj.month, held: held, fingerprint: subj.fingerprint})
 }
 

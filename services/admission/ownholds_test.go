@@ -12,7 +12,7 @@ import (
 )
 
 func ownHoldOf(id string, at time.Time) ownHold {
-	return ownHold{tenant: "acme", id: []byte(id), epoch: 1, reservedAt: at, ends: at.Add(time.Minute), held: admit.Estimate{Nanos: 5}}
+	return ownHold{tenant: "acme", id: id, call: []byte("call of " + id), epoch: 1, reservedAt: at, ends: at.Add(time.Minute), held: admit.Estimate{Nanos: 5}}
 }
 
 // Goal: what is remembered is what was granted or extended and has not ended, within the bound, whatever the order of calls.
@@ -30,7 +30,7 @@ func TestOwnHoldsRemember(t *testing.T) {
 			list := shards[shard]
 			known := -1
 			for i := range list {
-				if string(list[i].id) == id {
+				if list[i].id == id {
 					known = i
 				}
 			}
@@ -43,7 +43,7 @@ func TestOwnHoldsRemember(t *testing.T) {
 				}
 			default:
 				h.held.Nanos = 1
-				o.granted(id, []byte("call of "+id), h)
+				o.granted(h)
 				if same {
 					break
 				}
@@ -59,7 +59,7 @@ func TestOwnHoldsRemember(t *testing.T) {
 		want := map[string]time.Time{}
 		for _, list := range shards {
 			for _, h := range list {
-				want[string(h.id)] = h.reservedAt
+				want[h.id] = h.reservedAt
 			}
 		}
 		got := o.unshown(2)
@@ -67,7 +67,7 @@ func TestOwnHoldsRemember(t *testing.T) {
 			t.Fatalf("%d remembered, %d counted, want %d", len(got), o.count(), len(want))
 		}
 		for _, h := range got {
-			if at, ok := want[string(h.id)]; !ok || !at.Equal(h.reservedAt) || string(h.call) != "call of "+string(h.id) {
+			if at, ok := want[h.id]; !ok || !at.Equal(h.reservedAt) || string(h.call) != "call of "+h.id {
 				t.Fatalf("%+v", h)
 			}
 		}
@@ -83,8 +83,8 @@ func TestOwnHoldsLife(t *testing.T) {
 	h := ownHoldOf("r1", at)
 	grown := h
 	grown.held.Nanos, grown.ends = 9, at.Add(2*time.Minute)
-	o.granted("r1", nil, grown)
-	o.granted("r1", nil, h)
+	o.granted(grown)
+	o.granted(h)
 	if got := o.unshown(2); len(got) != 1 || got[0].held.Nanos != 9 || !got[0].ends.Equal(grown.ends) {
 		t.Fatalf("extended: %+v", got)
 	}
@@ -107,37 +107,41 @@ func TestOwnHoldsLife(t *testing.T) {
 		t.Error("it stays")
 	}
 	for n := range 10 * holdShards {
-		o.granted(fmt.Sprint(n), nil, ownHoldOf(fmt.Sprint(n), at))
+		o.granted(ownHoldOf(fmt.Sprint(n), at))
 	}
 	if o.count() > holdShards || o.count()+forgotten != 10*holdShards {
 		t.Errorf("%d remembered, %d forgotten", o.count(), forgotten)
 	}
 	none := newOwnHolds(0, func() { t.Error("nothing was remembered") })
-	none.granted("r1", nil, h)
+	none.granted(h)
 	none.ended("acme", "r1", at)
 	if none.count() != 0 {
 		t.Error("remembered")
 	}
 }
 
-// What a reservation pays for being remembered, and its settle for being forgotten, by how many holds are open.
+// What a reservation pays for being remembered, and its settle for being recalled and forgotten, by how many holds are open.
 func BenchmarkOwnHolds(b *testing.B) {
 	for _, open := range []int{1000, 50_000} {
 		b.Run(fmt.Sprint(open), func(b *testing.B) {
 			o := newOwnHolds(1<<17, func() {})
-			at, call := time.Unix(1_800_000_000, 0), []byte(strings.Repeat("c", 250))
-			ids := make([]string, 2*open)
-			for i := range ids {
-				ids[i] = fmt.Sprintf("reservation-%08d", i)
+			at := time.Unix(1_800_000_000, 0)
+			holds := make([]ownHold, 2*open)
+			for i := range holds {
+				holds[i] = ownHoldOf(fmt.Sprintf("reservation-%08d", i), at)
+				holds[i].call = []byte(strings.Repeat("c", 250))
 			}
-			h := ownHoldOf("", at)
-			for _, id := range ids[:open] {
-				o.granted(id, call, h)
+			for _, h := range holds[:open] {
+				o.granted(h)
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				o.granted(ids[(i+open)%len(ids)], call, h)
-				o.ended("acme", ids[i%len(ids)], at)
+				o.granted(holds[(i+open)%len(holds)])
+				id := holds[i%len(holds)].id
+				if _, ok := o.recall("acme", id); !ok {
+					b.Fatal("forgotten")
+				}
+				o.ended("acme", id, at)
 			}
 		})
 	}

@@ -44,7 +44,7 @@ func (s *Service) showOnce(ctx context.Context, epoch int64) error {
 		}
 		err = eachOf(ctx, chunk, func(ctx context.Context, h ownHold) error {
 			if ended[h.named()] { // or the id belongs to another reservation, so that this hold can never be settled
-				s.holds.ended(h.tenant, string(h.id), h.reservedAt)
+				s.holds.ended(h.tenant, h.id, h.reservedAt)
 				return nil
 			}
 			return s.showHold(ctx, epoch, h)
@@ -57,7 +57,7 @@ func (s *Service) showOnce(ctx context.Context, epoch int64) error {
 }
 
 func (h ownHold) named() pgstore.Reservation {
-	return pgstore.Reservation{Tenant: h.tenant, ID: string(h.id)}
+	return pgstore.Reservation{Tenant: h.tenant, ID: h.id}
 }
 
 // showHold shows one hold, with what is left of its lease.
@@ -66,7 +66,7 @@ func (s *Service) showHold(ctx context.Context, epoch int64, h ownHold) error {
 	contract, ok := s.catalogs.tenants.At(h.tenant, now)
 	call, err := decodeCall(h.call)
 	if ok && err == nil {
-		subj := subject{tenant: h.tenant, id: string(h.id), reservedAt: h.reservedAt, call: call, rawCall: h.call,
+		subj := subject{tenant: h.tenant, id: h.id, reservedAt: h.reservedAt, call: call, rawCall: h.call,
 			day: h.day, month: h.month, fingerprint: h.fingerprint}
 		pend, cancel := s.bounded(ctx)
 		defer cancel()
