@@ -172,6 +172,36 @@ func TestRowRoundTrip(t *testing.T) {
 }
 
 // Goal: one late figure, and only where one is due.
+// Goal: what was held is corrected in the row of that settle, its answer with it, and in no other.
+func TestSetHeld(t *testing.T) {
+	f := open(t)
+	want := row("r1", pgstore.Settled)
+	if _, won, err := f.End(t.Context(), want, nil); err != nil || !won {
+		t.Fatal(won, err)
+	}
+	for name, other := range map[string]func(*pgstore.Row){
+		"another id":    func(r *pgstore.Row) { r.ReservationID = "r2" },
+		"another hold":  func(r *pgstore.Row) { r.ReservedAt = r.ReservedAt.Add(time.Microsecond) },
+		"another event": func(r *pgstore.Row) { r.EventID = "late:r1" },
+	} {
+		changed := want
+		changed.HeldNanos++
+		other(&changed)
+		if err := f.SetHeld(t.Context(), changed); !errors.Is(err, pgstore.ErrNoRow) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	want.HeldNanos, want.Answer = want.HeldNanos+7, []byte("more was held")
+	for range 2 {
+		if err := f.SetHeld(t.Context(), want); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, _, err := f.Get(t.Context(), "acme", "r1"); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v: %v", got, want, err)
+	}
+}
+
 func TestLate(t *testing.T) {
 	f := open(t)
 	estimated := row("estimated", pgstore.Settled)

@@ -42,6 +42,8 @@ type subject struct {
 	fingerprint admit.Fingerprint
 	// direct: the hold is in Redis, of this epoch, so the settle script will apply the amount.
 	direct bool
+	// recalled: found in this replica's memory, so it may hold more by now, or have ended (recallOr).
+	recalled bool
 }
 
 func (s subject) eventID(kind string) string {
@@ -111,6 +113,12 @@ type charge struct {
 	flags []string
 	// tier and responseID are what the provider's object said, where meters stand in for it.
 	tier, responseID string
+}
+
+// asksTheHold reports whether the amount is what is held, or may become that in the books: the estimate, without a price
+// what was held, and at nothing what the attributor takes in its place should it not know the price yet.
+func (c charge) asksTheHold() bool {
+	return c.estimated || c.raw == nil || c.own.Nanos == 0 && c.cacheHit == ""
 }
 
 // chargeFor decides what a settle costs, by the price in force when it was reserved.

@@ -49,8 +49,8 @@ type Config struct {
 	// SampleAdmits: one of so many admissions is published on admission.decisions.v1; 0 = none. Refusals and rung changes
 	// always are.
 	SampleAdmits int64
-	// RememberHolds bounds the open holds that this replica remembers in order to show them when Redis is lost, about 400 B
-	// each; 0 = none.
+	// RememberHolds bounds the open holds that this replica remembers, in order to settle them without asking Redis (ADR 0014)
+	// and to show them when it is lost, about 400 B each; 0 = none.
 	RememberHolds int
 	// Retention is how long the end of a reservation is remembered in Postgres; after it, its id may be used again.
 	Retention time.Duration
@@ -92,7 +92,7 @@ func LoadConfig(args []string, lookup func(string) (string, bool), out, errOut i
 	reap := s.Duration("reap-interval", time.Second, "how often to look for leases that ran out")
 	ttl := s.Duration("token-ttl", time.Hour, "life of an execution token")
 	sample := s.Int("sample-admits", 100, "publish one of so many admissions on admission.decisions.v1; 0: none")
-	remember := s.Int("remember-holds", 65536, "open holds that this replica remembers, to show them when Redis is lost, about 400 B each; 0: none")
+	remember := s.Int("remember-holds", 65536, "open holds that this replica remembers, to settle them without asking Redis and to show them when it is lost, about 400 B each; 0: none")
 	retention := s.Duration("reservation-retention", 90*24*time.Hour, "how long the end of a reservation is remembered")
 	s.Require("kafka", "redis", "postgres", "http")
 	s.Check(func() (err error) { cfg.Kafka, err = bus.ParseAddress(*kafka); return err })

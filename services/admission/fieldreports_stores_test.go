@@ -96,7 +96,9 @@ func TestFieldReportsStores(t *testing.T) {
 		},
 		"50 nothing fails open, whatever is away": func(r *report) {
 			r.roomy()
-			r.hold("open", 1)
+			r.hold("known", 1)
+			status, out := r.ask(1, "open", 1) // by another replica, so that the one that settles does not know it
+			r.is("reserve elsewhere", status, out, 201)
 			for name, w := range map[string]*wire{"Redis": r.redisWire, "Postgres": r.pgWire} {
 				w.set(severed)
 				status, out := r.ask(0, name, 1)
@@ -107,6 +109,10 @@ func TestFieldReportsStores(t *testing.T) {
 				}
 				r.is(name+" away: settle without a receipt", settled, answer, 503)
 			}
+			r.redisWire.set(severed) // what this replica has granted itself is Postgres' to decide
+			status, out = r.end("settle", "known", object{"meters": object{"output_tokens": 1}})
+			r.heal()
+			r.is("Redis away: settle of a hold that is remembered", status, out, 200)
 		},
 	})
 }

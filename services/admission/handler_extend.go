@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/weir-project/weir/pkg/budgetstore"
@@ -19,10 +20,22 @@ func (s *Service) extend(ctx context.Context, c caller, id string, req extendReq
 		return answer{}, p
 	}
 
+	out, err := s.extendFound(ctx, c, id, req, s.recallOr)
+	if errors.Is(err, errRecalled) {
+		out, err = s.extendFound(ctx, c, id, req, s.find)
+	}
+	return out, err
+}
+
+// extendFound extends what is found.
+func (s *Service) extendFound(ctx context.Context, c caller, id string, req extendRequest, find finder) (answer, error) {
 	// load
 	epoch, recovering := s.epochs.recovering(s.deps.Now()) // before any row: see keepHold
-	subj, row, err := s.find(ctx, c.tenant, id, req.Receipt)
+	subj, row, err := find(ctx, c.tenant, id, req.Receipt)
 	if p := s.killed(c.tenant, subj.call.Provider, subj.call.Model); p != nil && (err == nil && row == nil || isOutage(err)) {
+		if subj.recalled { // it may have ended, and then it is not open
+			return answer{}, errRecalled
+		}
 		return answer{status: http.StatusOK, body: extendAnswer{ReservationID: id, State: stateOpen, Stop: true, Reason: string(p.Code), Detail: p.Detail}}, nil
 	}
 	if err != nil {
@@ -110,6 +123,8 @@ func inputsOf(c call) usage.Meters {
 func (s *Service) extended(ctx context.Context, subj subject, reply budgetstore.ExtendReply) (answer, error) {
 	out := extendAnswer{ReservationID: subj.id, State: stateOpen, Stop: reply.Stop}
 	switch {
+	case !reply.Found && subj.recalled:
+		return answer{}, errRecalled
 	case !reply.Found:
 		return answer{}, s.notOpen(ctx, subj)
 	case reply.Stop:

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/lineage"
+	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/identity"
 	"github.com/weir-project/weir/pkg/outbox"
 	"github.com/weir-project/weir/pkg/pgstore"
@@ -24,11 +25,27 @@ func (s *Service) settle(ctx context.Context, c caller, id string, req settleReq
 		return answer{}, p
 	}
 
-	// load
-	subj, stored, err := s.find(ctx, c.tenant, id, req.Receipt)
+	body, err := s.settleFound(ctx, c, id, req, s.recallOr)
+	if errors.Is(err, errRecalled) {
+		body, err = s.settleFound(ctx, c, id, req, s.find)
+	}
 	if err != nil {
 		return answer{}, err
 	}
+	return answer{status: http.StatusOK, body: body}, nil
+}
+
+// finder looks a reservation up: find, or recallOr.
+type finder func(ctx context.Context, tenant, id, receipt string) (subject, *pgstore.Row, error)
+
+// settleFound settles what is found, and gives the body to answer.
+func (s *Service) settleFound(ctx context.Context, c caller, id string, req settleRequest, find finder) ([]byte, error) {
+	// load
+	subj, stored, err := find(ctx, c.tenant, id, req.Receipt)
+	if err != nil {
+		return nil, err
+	}
+	s.metrics.found(subj, stored)
 	subj = s.grown(subj)
 	contract, ok := s.catalogs.tenants.At(c.tenant, subj.reservedAt)
 	if !ok {
@@ -38,19 +55,21 @@ func (s *Service) settle(ctx context.Context, c caller, id string, req settleReq
 	// decide
 	ch, p := chargeFor(req, subj, s.catalogs.prices.Book(), contract)
 	if p != nil {
-		return answer{}, p
+		return nil, p
+	}
+	if subj.recalled && ch.asksTheHold() {
+		return nil, errRecalled
 	}
 	e := ending{req: req, subj: subj, charge: ch, fingerprint: ch.fingerprint(req, subj), now: s.deps.Now()}
 
 	// save
 	body, err := s.saveSettle(ctx, e, stored)
-	if err != nil {
-		return answer{}, err
+	if err == nil {
+		s.forget(subj)
 	}
-	s.forget(subj)
 
 	// emit: the outbox row is committed with the settle.
-	return answer{status: http.StatusOK, body: body}, nil
+	return body, err
 }
 
 func (req settleRequest) check() *Problem {
@@ -108,14 +127,48 @@ func (s *Service) saveSettle(ctx context.Context, e ending, known *pgstore.Row) 
 	if err != nil {
 		return nil, err
 	}
-	if !done {
+	switch {
+	case !done && e.subj.recalled: // it had ended, elsewhere: what it is by now, Redis and the row say
+		s.forget(e.subj)
+		return nil, errRecalled
+	case !done:
 		return s.meet(ctx, e, stored)
 	}
 	s.metrics.settled(string(mode))
-	if mode == pgstore.OwnDirect {
-		s.applySettle(ctx, e.subj, e.charge.own)
+	if mode != pgstore.OwnDirect {
+		return row.Answer, nil
+	}
+	switch was, err := s.applySettle(ctx, e.subj, e.charge.own); {
+	case err == nil && !was.Applied:
+		s.metrics.holdGone.Inc()
+	case was.Held.Nanos > e.subj.held.Nanos: // another replica has grown it: it was recalled
+		return s.heldMore(ctx, e, row, was.Held), nil
 	}
 	return row.Answer, nil
+}
+
+// heldMore corrects what a settle says of its hold, which only the script has found out. Nothing that is charged depends on
+// it, nor on the event's held_nanos, which stays.
+func (s *Service) heldMore(ctx context.Context, e ending, row pgstore.Row, held admit.Estimate) []byte {
+	e = e.holding(held)
+	row.HeldNanos, row.Answer = held.Nanos, e.answer(row.EventID, false)
+	write, cancel := s.bounded(ctx)
+	defer cancel()
+	if err := s.rows.SetHeld(write, row); err != nil { // a repeat is told the first figures; this answer has the right ones
+		s.trouble(problem(codeInternal, ""), err)
+	}
+	s.metrics.heldMore.Inc()
+	return row.Answer
+}
+
+// holding is the same ending of a hold that was more than was known.
+func (e ending) holding(held admit.Estimate) ending {
+	e.charge.overage = e.charge.overage.Sub((held.Nanos - e.subj.held.Nanos).USD())
+	if e.charge.overage.Sign() < 0 {
+		e.charge.overage = money.USD{}
+	}
+	e.subj.held = held
+	return e
 }
 
 // end records a settle as the first end: row, or the one that was first, and false.
@@ -131,14 +184,20 @@ func (s *Service) end(ctx context.Context, e ending, mode pgstore.OwnMode) (row,
 }
 
 // applySettle replaces the hold by the actual. Postgres has it already: what Redis misses now, the journal reader does.
-func (s *Service) applySettle(ctx context.Context, subj subject, own admit.Estimate) {
+// A hold that is not there was settled by somebody else who has read the row, or was deleted by hand: nothing is added in
+// its place, because that would count twice where it was the former.
+func (s *Service) applySettle(ctx context.Context, subj subject, own admit.Estimate) (budgetstore.Ending, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	_, err := s.counters.Settle(ctx, subj.ref(), own)
+	was, err := s.counters.Settle(ctx, subj.ref(), own)
 	if err != nil {
 		s.metrics.missed.Inc()
 		s.trouble(problem(admit.StoreUnavailable, ""), fmt.Errorf("settle script of a committed settle: %w", err))
 	}
+	if isLoss(err) { // nobody may have asked Redis about this tenant before
+		s.lost(subj.ref().Tenant)
+	}
+	return was, err
 }
 
 func (s subject) ref() budgetstore.Ref {
@@ -156,7 +215,7 @@ func (s *Service) meet(ctx context.Context, e ending, row pgstore.Row) ([]byte, 
 	switch {
 	case row.Outcome == pgstore.Settled && bytes.Equal(row.Fingerprint, e.fingerprint):
 		if e.subj.direct && row.OwnMode == pgstore.OwnDirect && row.Epoch == e.subj.epoch { // the first one missed Redis
-			s.applySettle(ctx, e.subj, admit.Estimate{Nanos: row.OwnNanos, InputTokens: e.charge.own.InputTokens, OutputTokens: e.charge.own.OutputTokens})
+			_, _ = s.applySettle(ctx, e.subj, admit.Estimate{Nanos: row.OwnNanos, InputTokens: e.charge.own.InputTokens, OutputTokens: e.charge.own.OutputTokens})
 		}
 		return row.Answer, nil
 	case row.Late != nil && bytes.Equal(row.Late.Fingerprint, e.fingerprint):

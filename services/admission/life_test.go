@@ -283,9 +283,11 @@ func r0(rs []*replica) *replica { return rs[0] }
 // Goal: fail closed, and nothing else. Method: Redis is paused, and each refusal is timed.
 func TestRedisPaused(t *testing.T) {
 	w := newWorld(t, one(contract()))
-	r := w.start()
+	r, other := w.start(), w.start()
 	status, made := r.reserve("acme", "before", 30)
 	w.want("before", status, made, 201)
+	status, out := r.reserve("acme", "known", 30)
+	w.want("known", status, out, 201)
 	w.must(syscall.Kill(w.redis.PID, syscall.SIGSTOP))
 	t.Cleanup(func() { _ = syscall.Kill(w.redis.PID, syscall.SIGCONT) })
 	for i := range 3 {
@@ -296,15 +298,19 @@ func TestRedisPaused(t *testing.T) {
 			t.Errorf("refused after %s", took)
 		}
 	}
-	// Settling goes on, by the receipt: Postgres decides, the journal will add it.
-	status, out := r.settle("acme", "before", object{"meters": object{"output_tokens": 20}, "receipt": made["receipt"]})
+	// Settling goes on, by the receipt: Postgres decides, the journal will add it. The replica that granted it needs none, and
+	// knows of the hold: the script will be repeated.
+	status, out = other.settle("acme", "before", object{"meters": object{"output_tokens": 20}, "receipt": made["receipt"]})
 	w.want("settle while paused", status, out, 200, "cost_usd", "0.2")
+	status, out = r.settle("acme", "known", object{"meters": object{"output_tokens": 20}})
+	w.want("settle where it was granted, while paused", status, out, 200, "cost_usd", "0.2")
 	status, out = r.settle("acme", "unheard", object{"meters": object{"output_tokens": 20}})
 	w.want("settle without a receipt", status, out, 503, "code", "budget_store_unavailable")
-	rows := w.outboxRows()
-	ev, err := usageevent.Decode(rows[0].payload, nil)
-	if err != nil || ev.Data.Reservation.OwnMode != usageevent.OwnModeJournal {
-		t.Errorf("event: %+v, %v", ev, err)
+	for i, want := range []string{usageevent.OwnModeJournal, usageevent.OwnModeDirect} {
+		ev, err := usageevent.Decode(w.outboxRows()[i].payload, nil)
+		if err != nil || ev.Data.Reservation.OwnMode != want {
+			t.Errorf("event: %+v, %v; want mode %s", ev, err, want)
+		}
 	}
 	w.must(syscall.Kill(w.redis.PID, syscall.SIGCONT))
 	w.eventually("recovered", func() error {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weir-project/weir/pkg/pgstore"
 )
 
 // metrics are admission's own; those of Kafka (lag, redeliveries) are the bus's. A tenant is no label: tenants are not
@@ -13,6 +15,10 @@ type metrics struct {
 	answers      *prometheus.CounterVec
 	seconds      *prometheus.HistogramVec
 	settles      *prometheus.CounterVec
+	recalled     prometheus.Counter // one of lookUps
+	lookUps      *prometheus.CounterVec
+	heldMore     prometheus.Counter
+	holdGone     prometheus.Counter
 	missed       prometheus.Counter
 	healed       prometheus.Counter
 	expired      prometheus.Counter
@@ -38,7 +44,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		answers: vec("answers_total", "Answers by call and problem code; ok is none.", "call", "code"),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "weir_admission_answer_seconds", Help: "Time to answer, by call.",
 			Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5}}, []string{"call"}),
-		settles:      vec("settles_total", "Settles recorded, by who applies the amount: direct, journal, late, external.", "mode"),
+		settles: vec("settles_total", "Settles recorded, by who applies the amount: direct, journal, late, external.", "mode"),
+		lookUps: vec("settle_lookups_total", "Where settles found their reservation: memory, redis, receipt, row. Those that memory did not do for count again.",
+			"where"),
+		heldMore:     counter("settle_held_more_total", "Settles from memory whose hold another replica had grown, so that the row and the answer were corrected."),
+		holdGone:     counter("settle_hold_gone_total", "Direct settles that found no hold: somebody else had applied them, or it was deleted by hand."),
 		missed:       counter("script_missed_total", "Committed ends that Redis missed and that the journal or the reaper heals."),
 		healed:       counter("journal_applied_total", "Journal entries that changed a counter."),
 		expired:      counter("expired_total", "Holds ended because their owner did not."),
@@ -53,7 +63,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		dearest: counter("held_at_dearest_total", "Reservations without a price that were priced at their provider's dearest rates (unknown_price: dearest)."),
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "weir_admission_decisions_waiting", Help: "Decisions not yet acknowledged by Kafka."}),
 	}
-	r.MustRegister(m.answers, m.seconds, m.settles, m.missed, m.healed, m.expired, m.reaperErrors, m.forgotten, m.badRecords, m.dropped, m.events, m.unusable, m.dearest, m.waiting)
+	m.recalled = m.lookUps.WithLabelValues("memory")
+	r.MustRegister(m.answers, m.seconds, m.settles, m.lookUps, m.heldMore, m.holdGone, m.missed, m.healed, m.expired, m.reaperErrors, m.forgotten, m.badRecords, m.dropped, m.events, m.unusable, m.dearest, m.waiting)
 	return m
 }
 
@@ -79,6 +90,21 @@ func (m *metrics) of(call string) (answered func(code string, took time.Duration
 const codeGood = "ok"
 
 func (m *metrics) settled(mode string) { m.settles.WithLabelValues(mode).Inc() }
+
+// found counts where a settle found its reservation.
+func (m *metrics) found(subj subject, row *pgstore.Row) {
+	where := "receipt"
+	switch {
+	case subj.recalled:
+		m.recalled.Inc()
+		return
+	case subj.direct:
+		where = "redis"
+	case row != nil:
+		where = "row"
+	}
+	m.lookUps.WithLabelValues(where).Inc()
+}
 
 // quiet lets the first of each kind of log line through, and then one per quietFor. Kinds are problem codes: few.
 type quiet struct {

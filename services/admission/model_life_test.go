@@ -18,6 +18,14 @@ type gateCall struct {
 	receipt *gateHold // nil without one
 	away    bool      // Redis cannot be reached at all
 	missed  bool      // Redis cannot be reached any more once Postgres has decided
+	// remembered: the replica that is called has granted it, and not heard of its end. used is what a settle says.
+	remembered bool
+	used       *gateUsed
+}
+
+// recalls reports whether Redis is not asked what the call is about. Where the amount is what is held, it is.
+func (c gateCall) recalls() bool {
+	return c.remembered && c.used != nil && (c.used.kind == "cached" || c.used.kind == "meters" && c.used.model != "nope")
 }
 
 // gateSubject is the reservation that a call is about, and where it was found.
@@ -32,8 +40,9 @@ type gateSubject struct {
 // find looks for the hold, then for what the receipt says, then for the row of the end.
 func (g *gate) find(c gateCall) (gateSubject, gateReply) {
 	h, row := g.holds[c.id], g.rows[c.id]
+	asked := !c.away || c.recalls() && row == nil // with a row it is asked after all
 	switch {
-	case !c.away && h != nil && (c.receipt == nil || c.receipt.at == h.at):
+	case asked && h != nil && (c.receipt == nil || c.receipt.at == h.at):
 		return gateSubject{h.at, h.ask, h.model, h.held, h}, gateReply{}
 	case c.receipt != nil:
 		return gateSubject{c.receipt.at, c.receipt.ask, c.receipt.model, c.receipt.told.reserved, nil}, gateReply{}
@@ -53,7 +62,7 @@ func (g *gate) end(c gateCall, s gateSubject, row gateRow) {
 }
 
 func (g *gate) follow(c gateCall, s gateSubject, own gateAmount) {
-	if s.direct != nil && !c.missed && g.holds[c.id] == s.direct {
+	if s.direct != nil && !c.missed && !c.away && g.holds[c.id] == s.direct {
 		g.finish(s.direct, own, c.clock)
 	}
 }

@@ -20,11 +20,24 @@ import (
 )
 
 func (s *stroll) start(offset int64) {
-	s.d.addTenant(s.tenant, strollContract())
-	s.d.compareEpoch()
+	s.d.addTenant(s.tenant, strollContract(), s.other)
+	s.compareEpochs()
 	s.b = newBooks(s.d, s.tenant, offset)
 	s.reader = s.b.newReader(0)
 	s.compare() // makes the tenant's counters
+}
+
+func (s *stroll) compareEpochs() {
+	s.d.compareEpoch()
+	s.other.compareEpoch()
+}
+
+// somewhere is the replica that the next call comes to: one of two, which remember what they have granted themselves.
+func (s *stroll) somewhere(t *rapid.T) process {
+	if rapid.Bool().Draw(t, "elsewhere") {
+		return s.other
+	}
+	return s.d.process
 }
 
 func (s *stroll) clock() int64 { return s.d.clock.us.Load() }
@@ -54,7 +67,7 @@ func (s *stroll) time(t *rapid.T) {
 		by = time.Duration(rapid.Int64Range(0, 6_000_000).Draw(t, "µs")) * time.Microsecond
 	}
 	s.d.clock.advance(by)
-	s.d.compareEpoch()
+	s.compareEpochs()
 }
 
 func (s *stroll) someAsk(t *rapid.T) gateAsk {
@@ -105,7 +118,7 @@ func (s *stroll) ask(t *rapid.T, id string, ask gateAsk) {
 		fault = rapid.SampledFrom([]int32{severed, noAnswer}).Draw(t, "which fault")
 		s.d.beforeScript(func() { s.d.redisWire.set(fault) })
 	}
-	status, out := s.d.call(s.tenant, "POST", "/v1/reservations", body)
+	status, out := s.somewhere(t).call(s.d.world, s.tenant, "POST", "/v1/reservations", body)
 	s.d.heal()
 	if fault != through && status != 503 {
 		t.Fatalf("reserve without an answer of Redis: %d %v", status, out)
@@ -169,6 +182,7 @@ func (s *stroll) settle(t *rapid.T) {
 			body["model"] = u.model
 		}
 	}
+	c.used = &u
 	s.decide(t, "settle", c, body, func() gateReply { return s.g.settle(c, u) }, &c)
 }
 
@@ -178,7 +192,7 @@ func (s *stroll) settleLate(t *rapid.T) {
 		return
 	}
 	s.d.clock.advance(121 * time.Second)
-	s.d.compareEpoch()
+	s.compareEpochs()
 	s.reap(t)
 	s.settle(t)
 }
@@ -202,11 +216,13 @@ func (s *stroll) decide(t *rapid.T, what string, _ gateCall, body object, model 
 	case 13:
 		s.d.pgWire.set(noReceipt)
 	}
-	status, out := s.d.call(s.tenant, "POST", "/v1/reservations/"+c.id+"/"+what, body)
+	at := s.somewhere(t)
+	_, c.remembered = at.svc.recalled(s.tenant, c.id)
+	status, out := at.call(s.d.world, s.tenant, "POST", "/v1/reservations/"+c.id+"/"+what, body)
 	s.d.heal()
 	if fault == 13 && status == 503 { // the answer of the commit was lost, so Redis was not told
 		found, _ := s.g.find(*c)
-		if noop := found.direct != nil && s.g.rows[c.id] != nil; noop { // it only asked whether it was the first
+		if noop := (found.direct != nil || c.recalls()) && s.g.rows[c.id] != nil; noop { // it only asked whether it was the first
 			return
 		}
 		c.missed = true
@@ -227,7 +243,7 @@ func (s *stroll) extend(t *rapid.T) {
 		soFar = rapid.Int64Range(1, 260).Draw(t, "so far")
 		body["output_tokens_so_far"] = soFar
 	}
-	status, out := s.d.call(s.tenant, "POST", "/v1/reservations/"+c.id+"/extend", body)
+	status, out := s.somewhere(t).call(s.d.world, s.tenant, "POST", "/v1/reservations/"+c.id+"/extend", body)
 	s.same(t, "extend "+c.id, status, out, s.g.extend(c, lease, soFar))
 }
 
@@ -355,7 +371,7 @@ func (s *stroll) publish(*rapid.T) {
 func (s *stroll) replace(t *rapid.T) {
 	if s.chance(t, "all of it", 6) {
 		s.d.replace()
-		s.d.addTenant(s.tenant, strollContract())
+		s.d.addTenant(s.tenant, strollContract(), s.other)
 	}
 	s.reader = s.b.newReader(s.read)
 }

@@ -22,6 +22,7 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 type stroll struct {
 	d      *desk
 	t      *rapid.T
+	other  process // a second replica beside the desk's
 	tenant string
 	g      *gate
 	b      *books
@@ -72,12 +73,18 @@ func TestAdmissionIsTheModel(t *testing.T) {
 	status, out := d.call("acme", "POST", "/v1/reservations", object{"reservation_id": "first", "provider": "openai", "model": "flat",
 		"estimate": object{"input_tokens": 1, "max_output_tokens": 1}})
 	d.want("a first reservation", status, out, 201)
+	other := d.another()
+	t.Cleanup(other.stop)
+	d.eventually("the cheaper model's price at the other replica", func() error {
+		_, _, err := other.svc.catalogs.prices.Book().At("openai", "half", d.clock.now())
+		return err
+	})
 	count := map[string]int{}
 	offset := int64(0)
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
-		s := &stroll{d: d, t: rt, tenant: fmt.Sprintf("t%d-%d", run, time.Now().UnixNano()), g: newGate(strollLimits()), receipts: map[*gateHold]string{}, count: count, truth: map[string]int64{}, final: map[string]bool{}}
+		s := &stroll{d: d, t: rt, other: other, tenant: fmt.Sprintf("t%d-%d", run, time.Now().UnixNano()), g: newGate(strollLimits()), receipts: map[*gateHold]string{}, count: count, truth: map[string]int64{}, final: map[string]bool{}}
 		d.heal()
 		d.clock.us.Store(deskStart().UnixMicro())
 		s.start(offset)
