@@ -25,8 +25,8 @@ const (
 	clients = 50
 	slot    = time.Second
 	rounds  = 7
-	// settles is how many reservations a slot of settles ends.
-	settles = 5000
+	// settles is how many reservations a slot of settles ends: somewhat more than a second of them.
+	settles = 10_000
 )
 
 // What a comparable server that reserves and commits does on such a machine; ten times that is the bar.

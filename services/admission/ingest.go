@@ -117,6 +117,9 @@ func readOne(body []byte, header usageevent.Header) ([]usageevent.Event, *Proble
 	if err != nil {
 		return nil, invalid("", err.Error())
 	}
+	if !wellFormed(string(body)) {
+		return nil, invalid("", "The event "+notText+".")
+	}
 	return []usageevent.Event{ev}, nil
 }
 

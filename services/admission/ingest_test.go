@@ -50,6 +50,9 @@ func TestReadEvents(t *testing.T) {
 		{"bad escape", eventHeader("application/json", "Ce-Id", "%zz", "Ce-Specversion", "1.0"), data, "!Ce-Id: percent"},
 		{"binary array", eventHeader("application/json", binary...), "[" + data + "]", "!: not a JSON object"},
 		{"usage twice", eventHeader("application/json"), "[" + anEvent + "," + strings.Replace(anEvent, `"meters":{"input_tokens":1}`, `"usage":{"a":{"b":1,"b":2}}`, 1) + "]", "![1]: twice"},
+		{"half a character", eventHeader(""), strings.Replace(anEvent, `"provider"`, `"agent_id":"\ud800","provider"`, 1), "!: half of a character"},
+		{"half a character in a batch", eventHeader("application/json"), "[" + strings.Replace(anEvent, `"provider"`, `"agent_id":"\udc00","provider"`, 1) + "]", "![0]: half of a character"},
+		{"a whole character, escaped", eventHeader(""), strings.Replace(anEvent, `"provider"`, `"agent_id":"\ud83d\ude00","provider"`, 1), "e1"},
 		{"negative", eventHeader(""), strings.Replace(anEvent, ":1}", ":-1}", 1), "!: negative_meter"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
