@@ -53,6 +53,7 @@ type kind int
 const (
 	asText  kind = iota
 	asID         // an id: absent, or neither empty nor the text of a null
+	asToken      // a credential: absent, or not empty
 	asLabel      // says where a cost belongs but identifies nothing: the text of a null is absent
 )
 
@@ -70,7 +71,7 @@ const textMembers = 17
 func (d *Data) text(i int) (name string, m member) {
 	switch i {
 	case 0:
-		return "execution_token", member{&d.ExecutionToken, asText, MaxToken}
+		return "execution_token", member{&d.ExecutionToken, asToken, MaxToken}
 	case 1:
 		return "root_execution_id", member{&d.RootExecutionID, asID, MaxID}
 	case 2:
@@ -115,6 +116,8 @@ func readNames(o object, d *Data) *Error {
 			return err
 		case m.kind == asID && o.present(name):
 			err = requiredID(name, s, m.limit)
+		case m.kind == asToken && s == "" && o.present(name):
+			err = malformed(name + " is empty: leave it out where there is none")
 		case m.kind == asLabel && textOfNull(s):
 			s = ""
 		}

@@ -79,6 +79,7 @@ func TestRefusals(t *testing.T) {
 		"control in id":             {with(`e1`, `e\u0000`), nil, Malformed},                //
 		"None response id":          {with(`"agent_id":"a1"`, `"response_id":"None"`), nil, NoID},
 		"empty reservation id":      {with(`"agent_id":"a1"`, `"reservation_id":""`), nil, NoID},
+		"empty token":               {with(`"agent_id":"a1"`, `"execution_token":""`), nil, Malformed},
 		"undefined root":            {with(`"agent_id":"a1"`, `"root_execution_id":"undefined"`), nil, NoID},
 		"no source":                 {with(`"source":"app/1",`, ``), nil, NoID},
 		"None tenant":               {with(`"subject":"acme"`, `"subject":"None"`), nil, NoID},

@@ -180,8 +180,9 @@ func wanted(t reflect.Type) string {
 	}
 }
 
-// token is an execution token. None is a member that is absent or null; an empty text is what a program sends that failed to get one, and
-// to take it for none would start a root with a budget of its own, or a call outside of any execution.
+// token is an execution token or a receipt. None is a member that is absent or null; an empty text is what a program sends that
+// failed to get one, and to take it for none would start a root with a budget of its own, or a call outside of any execution, or
+// would end whatever hold has that id by now.
 type token string
 
 var errEmptyToken = errors.New("a token is empty")
@@ -200,9 +201,12 @@ func (t *token) UnmarshalJSON(b []byte) error {
 }
 
 func emptyToken(request any) *Problem {
-	field := "execution_token"
-	if _, ok := request.(*executionRequest); ok {
+	field := "receipt" // of settle, extend and release
+	switch request.(type) {
+	case *executionRequest:
 		field = "parent_token"
+	case *reserveRequest:
+		field = "execution_token"
 	}
 	return invalid(field, field+" is empty: leave it out where there is none.")
 }

@@ -61,7 +61,11 @@ func (g *grpcAPI) Settle(ctx context.Context, in *admissionv1.SettleRequest) (*a
 
 // Release is POST /v1/reservations/{id}/release.
 func (g *grpcAPI) Release(ctx context.Context, in *admissionv1.ReleaseRequest) (*admissionv1.ReleaseResponse, error) {
-	a, err := g.s.release(ctx, callerIn(ctx), in.GetReservationId(), releaseRequest{Receipt: in.GetReceipt()})
+	req, p := releaseRequestOf(in)
+	if p != nil {
+		return nil, p
+	}
+	a, err := g.s.release(ctx, callerIn(ctx), in.GetReservationId(), req)
 	return answered(ctx, a, err, func(a answer) (*admissionv1.ReleaseResponse, error) {
 		state, err := stateOfAnswer(a)
 		return &admissionv1.ReleaseResponse{Reservation: state}, err
@@ -70,8 +74,11 @@ func (g *grpcAPI) Release(ctx context.Context, in *admissionv1.ReleaseRequest) (
 
 // Extend is POST /v1/reservations/{id}/extend.
 func (g *grpcAPI) Extend(ctx context.Context, in *admissionv1.ExtendRequest) (*admissionv1.ExtendResponse, error) {
-	a, err := g.s.extend(ctx, callerIn(ctx), in.GetReservationId(), extendRequest{LeaseSeconds: in.GetLeaseSeconds(),
-		OutputTokensSoFar: in.GetOutputTokensSoFar(), Receipt: in.GetReceipt()})
+	req, p := extendRequestOf(in)
+	if p != nil {
+		return nil, p
+	}
+	a, err := g.s.extend(ctx, callerIn(ctx), in.GetReservationId(), req)
 	return answered(ctx, a, err, extendResponse)
 }
 

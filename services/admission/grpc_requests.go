@@ -42,8 +42,11 @@ func reserveRequestOf(in *admissionv1.ReserveRequest) (reserveRequest, *Problem)
 }
 
 func settleRequestOf(in *admissionv1.SettleRequest) (settleRequest, *Problem) {
+	if in.Receipt != nil && in.GetReceipt() == "" {
+		return settleRequest{}, emptyToken(&settleRequest{})
+	}
 	req := settleRequest{API: in.GetApi(), Status: in.GetStatus(), ErrorCode: in.GetErrorCode(), Model: in.GetModel(), ServiceTier: in.GetServiceTier(),
-		ResponseID: in.GetResponseId(), Traceparent: in.GetTraceparent(), Tracestate: in.GetTracestate(), Receipt: in.GetReceipt(), CacheHit: in.GetCacheHit()}
+		ResponseID: in.GetResponseId(), Traceparent: in.GetTraceparent(), Tracestate: in.GetTracestate(), Receipt: token(in.GetReceipt()), CacheHit: in.GetCacheHit()}
 	if raw := in.GetUsage(); len(raw) > 0 {
 		if !json.Valid(raw) {
 			return req, invalid("usage", "usage is not valid JSON.")
@@ -59,6 +62,22 @@ func settleRequestOf(in *admissionv1.SettleRequest) (settleRequest, *Problem) {
 	meters, p := quantitiesOf(&settleRequest{}, in.GetMeters())
 	req.Meters = meters
 	return req, p
+}
+
+func releaseRequestOf(in *admissionv1.ReleaseRequest) (releaseRequest, *Problem) {
+	req := releaseRequest{Receipt: token(in.GetReceipt())}
+	if in.Receipt != nil && req.Receipt == "" {
+		return req, emptyToken(&req)
+	}
+	return req, nil
+}
+
+func extendRequestOf(in *admissionv1.ExtendRequest) (extendRequest, *Problem) {
+	req := extendRequest{LeaseSeconds: in.GetLeaseSeconds(), OutputTokensSoFar: in.GetOutputTokensSoFar(), Receipt: token(in.GetReceipt())}
+	if in.Receipt != nil && req.Receipt == "" {
+		return req, emptyToken(&req)
+	}
+	return req, nil
 }
 
 // quantitiesOf takes what JSON takes as a number; nil for none. request is what they are of, for the error.

@@ -19,7 +19,7 @@ func (s *Service) release(ctx context.Context, c caller, id string, req releaseR
 	}
 
 	// load
-	subj, row, err := s.find(ctx, c.tenant, id, req.Receipt)
+	subj, row, err := s.find(ctx, c.tenant, id, string(req.Receipt))
 	if err != nil {
 		return answer{}, err
 	}

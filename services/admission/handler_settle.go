@@ -41,7 +41,7 @@ type finder func(ctx context.Context, tenant, id, receipt string) (subject, *pgs
 // settleFound settles what is found, and gives the body to answer.
 func (s *Service) settleFound(ctx context.Context, c caller, id string, req settleRequest, find finder) ([]byte, error) {
 	// load
-	subj, stored, err := find(ctx, c.tenant, id, req.Receipt)
+	subj, stored, err := find(ctx, c.tenant, id, string(req.Receipt))
 	if err != nil {
 		return nil, err
 	}

@@ -195,7 +195,9 @@ func text(name string) doc {
 	case name == "message":
 		return doc{"type": "string", "description": "For the end user."}
 	case name == "receipt":
-		return doc{"type": "string", "description": "Proves the reservation: settle, extend and release may bring it, and then work while its hold is forgotten."}
+		return doc{"type": "string", "minLength": 1, "description": "Proves the reservation: settle, extend and release may bring it, and then work while its hold is forgotten."}
+	case name == "execution_token", name == "parent_token":
+		return doc{"type": "string", "minLength": 1}
 	default:
 		return doc{"type": "string"}
 	}

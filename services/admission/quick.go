@@ -74,7 +74,7 @@ func (r *settleRequest) quickly(name string, s *scanner) bool {
 	case "response_id":
 		return s.string(&r.ResponseID)
 	case "receipt":
-		return s.string(&r.Receipt)
+		return s.string((*string)(&r.Receipt)) && r.Receipt != ""
 	default:
 		return false
 	}

@@ -99,6 +99,34 @@ func TestEmptyTokensOverGRPC(t *testing.T) {
 	}
 }
 
+// Goal: an empty receipt is a mistake of its sender, over HTTP and gRPC, and none is none.
+func TestEmptyReceipts(t *testing.T) {
+	empty, none := proto.String(""), (*string)(nil)
+	overGRPC := func(receipt *string) map[string]*Problem {
+		_, settle := settleRequestOf(&admissionv1.SettleRequest{Receipt: receipt})
+		_, release := releaseRequestOf(&admissionv1.ReleaseRequest{Receipt: receipt})
+		_, extend := extendRequestOf(&admissionv1.ExtendRequest{Receipt: receipt})
+		return map[string]*Problem{"settle": settle, "release": release, "extend": extend}
+	}
+	for call, p := range overGRPC(empty) {
+		if p == nil || p.Field != "receipt" {
+			t.Errorf("%s over gRPC: %+v", call, p)
+		}
+	}
+	for call, p := range overGRPC(none) {
+		if p != nil {
+			t.Errorf("%s over gRPC without one: %+v", call, p)
+		}
+	}
+	for body, good := range map[string]bool{`{"receipt":""}`: false, `{"receipt":null}`: true, `{}`: true, `{"receipt":"a.b"}`: true} {
+		for _, into := range []any{&settleRequest{}, &releaseRequest{}, &extendRequest{}} {
+			if p := decodeStrict([]byte(body), into); (p == nil) != good || p != nil && p.Field != "receipt" {
+				t.Errorf("%s as %T: %+v", body, into, p)
+			}
+		}
+	}
+}
+
 // asBytes is a codec of a client that sends what it likes.
 type asBytes struct{}
 

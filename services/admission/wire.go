@@ -124,7 +124,7 @@ type settleRequest struct {
 	ResponseID  string          `json:"response_id"`
 	Traceparent string          `json:"traceparent"`
 	Tracestate  string          `json:"tracestate"`
-	Receipt     string          `json:"receipt"`
+	Receipt     token           `json:"receipt"`
 }
 
 type settleAnswer struct {
@@ -144,13 +144,13 @@ type settleAnswer struct {
 }
 
 type releaseRequest struct {
-	Receipt string `json:"receipt"`
+	Receipt token `json:"receipt"`
 }
 
 type extendRequest struct {
-	LeaseSeconds      int64  `json:"lease_seconds"`
-	OutputTokensSoFar int64  `json:"output_tokens_so_far"`
-	Receipt           string `json:"receipt"`
+	LeaseSeconds      int64 `json:"lease_seconds"`
+	OutputTokensSoFar int64 `json:"output_tokens_so_far"`
+	Receipt           token `json:"receipt"`
 }
 
 type extendAnswer struct {

@@ -1077,7 +1077,8 @@ type SettleRequest struct {
 	ResponseId  string `protobuf:"bytes,9,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
 	Traceparent string `protobuf:"bytes,10,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	Tracestate  string `protobuf:"bytes,11,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
-	Receipt     string `protobuf:"bytes,12,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	// What Reserve gave; an empty one is refused: leave it out where there is none.
+	Receipt *string `protobuf:"bytes,12,opt,name=receipt,proto3,oneof" json:"receipt,omitempty"`
 	// The kind of cache that answered instead of the provider: exact or semantic.
 	CacheHit      string `protobuf:"bytes,13,opt,name=cache_hit,json=cacheHit,proto3" json:"cache_hit,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1192,8 +1193,8 @@ func (x *SettleRequest) GetTracestate() string {
 }
 
 func (x *SettleRequest) GetReceipt() string {
-	if x != nil {
-		return x.Receipt
+	if x != nil && x.Receipt != nil {
+		return *x.Receipt
 	}
 	return ""
 }
@@ -1337,7 +1338,8 @@ func (x *SettleResponse) GetFlags() []string {
 type ReleaseRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ReservationId string                 `protobuf:"bytes,1,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
-	Receipt       string                 `protobuf:"bytes,2,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	// As in SettleRequest.
+	Receipt       *string `protobuf:"bytes,2,opt,name=receipt,proto3,oneof" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1380,8 +1382,8 @@ func (x *ReleaseRequest) GetReservationId() string {
 }
 
 func (x *ReleaseRequest) GetReceipt() string {
-	if x != nil {
-		return x.Receipt
+	if x != nil && x.Receipt != nil {
+		return *x.Receipt
 	}
 	return ""
 }
@@ -1434,11 +1436,12 @@ type ExtendRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ReservationId string                 `protobuf:"bytes,1,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
 	// As in ReserveRequest.
-	LeaseSeconds      int64  `protobuf:"varint,2,opt,name=lease_seconds,json=leaseSeconds,proto3" json:"lease_seconds,omitempty"`
-	OutputTokensSoFar int64  `protobuf:"varint,3,opt,name=output_tokens_so_far,json=outputTokensSoFar,proto3" json:"output_tokens_so_far,omitempty"`
-	Receipt           string `protobuf:"bytes,4,opt,name=receipt,proto3" json:"receipt,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	LeaseSeconds      int64 `protobuf:"varint,2,opt,name=lease_seconds,json=leaseSeconds,proto3" json:"lease_seconds,omitempty"`
+	OutputTokensSoFar int64 `protobuf:"varint,3,opt,name=output_tokens_so_far,json=outputTokensSoFar,proto3" json:"output_tokens_so_far,omitempty"`
+	// As in SettleRequest.
+	Receipt       *string `protobuf:"bytes,4,opt,name=receipt,proto3,oneof" json:"receipt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExtendRequest) Reset() {
@@ -1493,8 +1496,8 @@ func (x *ExtendRequest) GetOutputTokensSoFar() int64 {
 }
 
 func (x *ExtendRequest) GetReceipt() string {
-	if x != nil {
-		return x.Receipt
+	if x != nil && x.Receipt != nil {
+		return *x.Receipt
 	}
 	return ""
 }
@@ -2726,7 +2729,7 @@ const file_weir_v1_admission_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\x05R\x06status\x12<\n" +
 	"\vreservation\x18\x02 \x01(\v2\x18.weir.v1.ReserveResponseH\x00R\vreservation\x12,\n" +
 	"\aproblem\x18\x03 \x01(\v2\x10.weir.v1.ProblemH\x00R\aproblemB\b\n" +
-	"\x06result\"\xdf\x03\n" +
+	"\x06result\"\xf0\x03\n" +
 	"\rSettleRequest\x12%\n" +
 	"\x0ereservation_id\x18\x01 \x01(\tR\rreservationId\x12\x14\n" +
 	"\x05usage\x18\x02 \x01(\fR\x05usage\x12\x10\n" +
@@ -2743,12 +2746,14 @@ const file_weir_v1_admission_proto_rawDesc = "" +
 	" \x01(\tR\vtraceparent\x12\x1e\n" +
 	"\n" +
 	"tracestate\x18\v \x01(\tR\n" +
-	"tracestate\x12\x18\n" +
-	"\areceipt\x18\f \x01(\tR\areceipt\x12\x1b\n" +
+	"tracestate\x12\x1d\n" +
+	"\areceipt\x18\f \x01(\tH\x00R\areceipt\x88\x01\x01\x12\x1b\n" +
 	"\tcache_hit\x18\r \x01(\tR\bcacheHit\x1a9\n" +
 	"\vMetersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xec\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\n" +
+	"\n" +
+	"\b_receipt\"\xec\x02\n" +
 	"\x0eSettleResponse\x12%\n" +
 	"\x0ereservation_id\x18\x01 \x01(\tR\rreservationId\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
@@ -2765,17 +2770,21 @@ const file_weir_v1_admission_proto_rawDesc = "" +
 	" \x01(\tR\aeventId\x12\x14\n" +
 	"\x05flags\x18\v \x03(\tR\x05flagsB\v\n" +
 	"\t_cost_usdB\r\n" +
-	"\v_billed_usd\"Q\n" +
+	"\v_billed_usd\"b\n" +
 	"\x0eReleaseRequest\x12%\n" +
-	"\x0ereservation_id\x18\x01 \x01(\tR\rreservationId\x12\x18\n" +
-	"\areceipt\x18\x02 \x01(\tR\areceipt\"I\n" +
+	"\x0ereservation_id\x18\x01 \x01(\tR\rreservationId\x12\x1d\n" +
+	"\areceipt\x18\x02 \x01(\tH\x00R\areceipt\x88\x01\x01B\n" +
+	"\n" +
+	"\b_receipt\"I\n" +
 	"\x0fReleaseResponse\x126\n" +
-	"\vreservation\x18\x01 \x01(\v2\x14.weir.v1.ReservationR\vreservation\"\xa6\x01\n" +
+	"\vreservation\x18\x01 \x01(\v2\x14.weir.v1.ReservationR\vreservation\"\xb7\x01\n" +
 	"\rExtendRequest\x12%\n" +
 	"\x0ereservation_id\x18\x01 \x01(\tR\rreservationId\x12#\n" +
 	"\rlease_seconds\x18\x02 \x01(\x03R\fleaseSeconds\x12/\n" +
-	"\x14output_tokens_so_far\x18\x03 \x01(\x03R\x11outputTokensSoFar\x12\x18\n" +
-	"\areceipt\x18\x04 \x01(\tR\areceipt\"\xfa\x01\n" +
+	"\x14output_tokens_so_far\x18\x03 \x01(\x03R\x11outputTokensSoFar\x12\x1d\n" +
+	"\areceipt\x18\x04 \x01(\tH\x00R\areceipt\x88\x01\x01B\n" +
+	"\n" +
+	"\b_receipt\"\xfa\x01\n" +
 	"\x0eExtendResponse\x12%\n" +
 	"\x0ereservation_id\x18\x01 \x01(\tR\rreservationId\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x12\n" +
@@ -3030,7 +3039,10 @@ func file_weir_v1_admission_proto_init() {
 		(*BatchResult_Reservation)(nil),
 		(*BatchResult_Problem)(nil),
 	}
+	file_weir_v1_admission_proto_msgTypes[13].OneofWrappers = []any{}
 	file_weir_v1_admission_proto_msgTypes[14].OneofWrappers = []any{}
+	file_weir_v1_admission_proto_msgTypes[15].OneofWrappers = []any{}
+	file_weir_v1_admission_proto_msgTypes[17].OneofWrappers = []any{}
 	file_weir_v1_admission_proto_msgTypes[21].OneofWrappers = []any{}
 	file_weir_v1_admission_proto_msgTypes[26].OneofWrappers = []any{}
 	file_weir_v1_admission_proto_msgTypes[27].OneofWrappers = []any{}
