@@ -68,6 +68,7 @@ func TestIngest(t *testing.T) {
 		"the breaker's source":   {strings.Replace(anEvent, "agents/7", usageevent.SourceBreaker, 1), 400, "invalid_argument"},
 		"a termination":          {strings.Replace(anEvent, "weir.usage.v1", usageevent.TypeTermination, 1), 400, "invalid_argument"},
 		"unsettled":              {strings.Replace(anEvent, "weir.usage.v1", usageevent.TypeUnsettled, 1), 400, "invalid_argument"},
+		"less than nothing":      {"[" + anEvent + "," + strings.NewReplacer("e1", "e2", `"meters":{"input_tokens":1}`, `"usage":{"prompt_tokens":-1}`).Replace(anEvent) + "]", 400, "invalid_argument"},
 		"not an event":           {"{}", 400, "invalid_argument"},
 		"too large":              {anEvent + strings.Repeat(" ", maxEventsBody), 413, "body_too_large"},
 	} {

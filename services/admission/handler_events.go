@@ -12,6 +12,7 @@ import (
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/identity"
 	"github.com/weir-project/weir/pkg/usageevent"
+	"github.com/weir-project/weir/pkg/usageevent/consumed"
 )
 
 // limitInFlight names the bound of the ingest in its 429.
@@ -93,6 +94,9 @@ func (s *Service) accept(c caller, ev usageevent.Event) (bus.Record, *Problem) {
 		return bus.Record{}, p
 	}
 	ev.Subject, ev.Data.Reservation, ev.Data.APIKeyID = c.tenant, nil, c.keyID()
+	if _, err := consumed.Usage(ev.Data); err != nil { // the dead letter would say the same, when nobody waits any more
+		return bus.Record{}, invalid("", err.Error())
+	}
 	value := usageevent.Encode(ev)
 	record := bus.NewRecord(topics.UsageEvents, c.tenant, []byte(c.tenant), value,
 		bus.Header{Key: "content-type", Value: []byte(usageevent.ContentType)},

@@ -13,16 +13,12 @@ import (
 	"github.com/weir-project/weir/pkg/usageevent"
 )
 
-// Reasons of the dead letter that are this service's own; those of pkg/usageevent and the verdicts of pkg/domain/ledger
+// Reasons of the dead letter that are this service's own; those of pkg/usageevent and of pkg/usageevent/consumed, and the verdicts of pkg/domain/ledger
 // come beside them.
 const (
 	reasonNoIdentity     = "no_identity"
 	reasonTenantMismatch = "tenant_mismatch"
 	reasonUnknownTenant  = "unknown_tenant"
-	reasonUnknownAPI     = "unknown_api"
-	reasonUnknownMeter   = "unknown_meter"
-	reasonAggregate      = "aggregate"
-	reasonNoUsage        = "no_usage"
 	reasonOutOfRange     = "cost_out_of_range"
 	reasonMisrouted      = "misrouted"
 )

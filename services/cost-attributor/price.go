@@ -1,7 +1,6 @@
 package costattributor
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,11 +9,11 @@ import (
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/catalog"
 	"github.com/weir-project/weir/pkg/domain/ledger"
-	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/pricing"
 	"github.com/weir-project/weir/pkg/domain/tenant"
 	"github.com/weir-project/weir/pkg/domain/usage"
 	"github.com/weir-project/weir/pkg/usageevent"
+	"github.com/weir-project/weir/pkg/usageevent/consumed"
 )
 
 // catalogs are the contracts and prices that an event is booked by, as of its own time.
@@ -24,7 +23,8 @@ type catalogs struct {
 	zones    *catalog.Zones
 }
 
-// facts looks up everything that the entry is computed from. The error is a *reject, or a machine without time zones.
+// facts looks up everything that the entry is computed from. The error is a *reject, a
+// *usageevent.Error, or a machine without time zones.
 func (c catalogs) facts(v verified, r bus.Record) (ledger.Facts, error) {
 	d := v.event.Data
 	f := ledger.Facts{
@@ -88,28 +88,19 @@ func message(v verified) ledger.Message {
 // read gives the meters: of the estimate, of the provider's usage, or the sender's own. f gets what the usage says.
 func read(v verified, f *ledger.Facts) (usage.Usage, error) {
 	d := v.event.Data
-	u := usage.FromMeters(usage.Meters{})
-	var err error
+	if f.Hold == nil { // not believed
+		d.Reservation = nil
+	}
+	u, err := consumed.Usage(d)
 	switch {
+	case err != nil:
+		return u, err
 	case d.CacheHit != "":
 		f.Status, f.Flags, f.Costing = ledger.Success, []string{ledger.FlagCacheHit}, &pricing.Costing{}
 		f.Model, f.ServiceTier, f.ResponseID = d.Model, d.ServiceTier, "" // the response is that of the call which filled the cache
 		return u, nil
-	case f.Message == ledger.Estimate || f.Message == ledger.Expiry:
-		u, err = fromMeters(d.Reservation.Estimate)
-	case d.Usage != nil:
+	case d.Usage != nil && f.Message != ledger.Estimate && f.Message != ledger.Expiry:
 		f.RawUsage, f.NormaliserVersion = d.Usage, usage.NormaliserVersion
-		u, err = usage.Normalise(d.Provider, d.API, d.Usage)
-	case len(d.Meters) > 0 || d.Meters != nil && f.Hold != nil: // an earlier admission wrote none where all were zero
-		u, err = fromMeters(d.Meters)
-	default:
-		u.Flags = []string{usage.FlagMissing}
-	}
-	if err != nil {
-		return u, unusable(err)
-	}
-	if u.Missing() && f.Status == ledger.Success || u.Missing() && f.Status == "" {
-		return u, rejected(reasonNoUsage, "%s, and the status is not FAILED or PARTIAL", missing(d))
 	}
 	// A bare usage object and meters say nothing about the tier; the sender may.
 	if u.ServiceTier == "" {
@@ -124,30 +115,6 @@ func read(v verified, f *ledger.Facts) (usage.Usage, error) {
 	}
 	f.Model, f.ServiceTier = first(d.Model, u.Model), u.ServiceTier
 	return u, nil
-}
-
-func fromMeters(m map[string]money.Decimal) (usage.Usage, error) {
-	numbers := make(map[string]json.Number, len(m))
-	for name, q := range m {
-		numbers[name] = json.Number(q.String())
-	}
-	meters, err := usage.ParseMeters(numbers)
-	return usage.FromMeters(meters), err
-}
-
-func unusable(err error) error {
-	for _, known := range []struct {
-		err    error
-		reason string
-	}{
-		{usage.ErrUnknownAPI, reasonUnknownAPI}, {usage.ErrUnknownMeter, reasonUnknownMeter}, {usage.ErrAggregate, reasonAggregate},
-		{usage.ErrNegative, string(usageevent.NegativeMeter)},
-	} {
-		if errors.Is(err, known.err) {
-			return rejected(known.reason, "%v", err)
-		}
-	}
-	return rejected(string(usageevent.Malformed), "%v", err)
 }
 
 // price fills in the costing, unless a cache answered. A failed call of which nothing is known used nothing; otherwise what has no price stays

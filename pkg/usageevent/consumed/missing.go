@@ -1,4 +1,4 @@
-package costattributor
+package consumed
 
 import (
 	"encoding/json"
