@@ -24,6 +24,8 @@ type LedgerRow struct {
 	Timestamp, RecordedAt                           time.Time
 	Meters, Costs                                   map[string]string
 	Flags, Branches                                 []string
+	// Layout says which columns the row's writer knew: 0 may lack api_key_id and branches.
+	Layout int64
 }
 
 // WindowRow is one window total, from the topic or from ClickHouse.

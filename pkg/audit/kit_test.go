@@ -409,7 +409,7 @@ func ledgerRow(e *weirv1.LedgerEntry, partition int32, offset int64) audit.Ledge
 		BilledUSD: padded(e.BilledCostUsd), InputTokens: e.InputTokens, OutputTokens: e.OutputTokens, PostedPeriod: int64(e.PostedPeriod),
 		Offset: offset, Partition: partition, Depth: l.Depth, TraceID: l.TraceId, SpanID: l.SpanId, ReversesID: e.ReversesId, ServiceTier: e.ServiceTier,
 		Topic: topics.LedgerEntries.Name(), OwnNanos: e.OwnNanos, ExternalNanos: e.ExternalNanos, Day: int64(e.Windows.Day),
-		Timestamp: e.EventTime.AsTime(), RecordedAt: e.RecordedAt.AsTime(), APIKey: e.ApiKeyId, Meters: map[string]string{}, Costs: map[string]string{}, Flags: e.Flags,
+		Timestamp: e.EventTime.AsTime(), RecordedAt: e.RecordedAt.AsTime(), APIKey: e.ApiKeyId, Meters: map[string]string{}, Costs: map[string]string{}, Flags: e.Flags, Layout: 1,
 	}
 	for _, k := range e.Scopes {
 		if k.Kind == weirv1.ScopeKind_SCOPE_KIND_EXECUTION_BRANCH {

@@ -45,7 +45,7 @@ func describe(row LedgerRow) string {
 
 func compareRow(e entry, row LedgerRow, r *Report) {
 	l := e.GetLineage()
-	what := "row " + row.ID + " "
+	what, older := "row "+row.ID+" ", false
 	for _, c := range []struct{ column, want, got string }{
 		{"tenant_id", e.GetTenantId(), row.TenantID}, {"root_execution_id", l.GetRootExecutionId(), row.Root},
 		{"parent_agent_id", l.GetParentAgentId(), row.Parent}, {"agent_id", l.GetAgentId(), row.Agent},
@@ -65,7 +65,14 @@ func compareRow(e entry, row LedgerRow, r *Report) {
 		if c.column == "status" && c.want == "UNSPECIFIED" {
 			c.want = ""
 		}
+		if row.Layout == 0 && c.got == "" && c.want != "" && (c.column == "api_key_id" || c.column == "branches") {
+			older = true
+			continue
+		}
 		same(r, "ledger", what+c.column, c.want, c.got)
+	}
+	if older {
+		r.older(row.RecordedAt)
 	}
 	for _, c := range []struct {
 		column    string

@@ -3,6 +3,7 @@ package audit
 import (
 	"fmt"
 	"sort"
+	"time"
 )
 
 // maxDifferences bounds a report; the rest is counted.
@@ -25,24 +26,46 @@ func (d Difference) String() string {
 
 // Report is the result of one audit.
 type Report struct {
-	Events      int64        `json:"usage_events"`
-	Entries     int64        `json:"journal_entries"`
-	Markers     int64        `json:"epoch_markers"`
-	DeadLetters int64        `json:"dead_letters"`
-	Duplicates  int64        `json:"duplicate_events"`
-	LedgerRows  int64        `json:"ledger_rows"`
-	Windows     int64        `json:"windows"`
-	Tenants     int64        `json:"tenants"`
-	Executions  int64        `json:"executions"`
-	Scopes      int64        `json:"scopes"`
-	RawCostUSD  string       `json:"raw_cost_usd"`
-	BilledUSD   string       `json:"billed_cost_usd"`
+	Events      int64  `json:"usage_events"`
+	Entries     int64  `json:"journal_entries"`
+	Markers     int64  `json:"epoch_markers"`
+	DeadLetters int64  `json:"dead_letters"`
+	Duplicates  int64  `json:"duplicate_events"`
+	LedgerRows  int64  `json:"ledger_rows"`
+	Windows     int64  `json:"windows"`
+	Tenants     int64  `json:"tenants"`
+	Executions  int64  `json:"executions"`
+	Scopes      int64  `json:"scopes"`
+	RawCostUSD  string `json:"raw_cost_usd"`
+	BilledUSD   string `json:"billed_cost_usd"`
+	// Older are ledger rows that an earlier build wrote, without columns of which the journal has something to say. They are
+	// no differences: the rows are not wrong, and nothing will ever fill them.
+	Older       OlderRows    `json:"rows_of_earlier_builds"`
 	Differences []Difference `json:"differences"`
 	Unlisted    int64        `json:"differences_not_listed"`
 	OK          bool         `json:"ok"`
 	// Settled says that nothing moved while it was read; what did is in Moving. Where it is false, differences may be none.
 	Settled bool     `json:"settled"`
 	Moving  []string `json:"still_moving"`
+}
+
+// OlderRows are counted, with when the first and the last of them were recorded; both are nil where there are none.
+type OlderRows struct {
+	Rows int64      `json:"rows"`
+	From *time.Time `json:"from"`
+	To   *time.Time `json:"to"`
+}
+
+// older counts a row of an earlier build.
+func (r *Report) older(recorded time.Time) {
+	o := &r.Older
+	o.Rows++
+	if o.From == nil || recorded.Before(*o.From) {
+		o.From = &recorded
+	}
+	if o.To == nil || recorded.After(*o.To) {
+		o.To = &recorded
+	}
 }
 
 // Unsettled notes what moved while the books were read: then they are not ok, whatever was found. Nothing = settled.

@@ -30,7 +30,10 @@ func (r row) month() int {
 const ledgerColumns = "id, timestamp, tenant_id, root_execution_id, parent_agent_id, agent_id, provider, model_or_resource, " +
 	"input_tokens, output_tokens, raw_cost_usd, markup_cost_usd, cost_center, status, error_code, entry_kind, depth, meters, costs, " +
 	"price_version, markup_percent, reservation_id, source, event_id, response_id, trace_id, span_id, flags, recorded_at, posted_period, " +
-	"kafka_topic, kafka_partition, kafka_offset, service_tier, reverses_id, own_nanos, external_nanos, day, api_key_id, branches"
+	"kafka_topic, kafka_partition, kafka_offset, service_tier, reverses_id, own_nanos, external_nanos, day, api_key_id, branches, layout"
+
+// layout says which columns the writer of a row knew (migration 0006). A migration that adds one to the ledger adds 1.
+const layout = uint8(1)
 
 // values is a pure function of the journal record: a replay gives the same row, bit for bit.
 func (r row) values() []any {
@@ -48,7 +51,7 @@ func (r row) values() []any {
 		e.Lineage.Depth, ordered(quantities), ordered(costs),
 		e.PriceVersion, e.Markup.String(), e.ReservationID, e.Source, e.EventID, e.ResponseID, e.Lineage.TraceID, e.Lineage.SpanID,
 		append([]string{}, e.Flags...), e.RecordedAt.UTC(), uint32(e.PostedPeriod),
-		r.topic, r.partition, r.offset, e.ServiceTier, e.ReversesID, int64(e.Own), int64(e.External), uint32(e.Windows.Day), e.APIKeyID, branches(e),
+		r.topic, r.partition, r.offset, e.ServiceTier, e.ReversesID, int64(e.Own), int64(e.External), uint32(e.Windows.Day), e.APIKeyID, branches(e), layout,
 	}
 }
 

@@ -27,7 +27,7 @@ const ledgerQuery = `SELECT id, tenant_id, root_execution_id, parent_agent_id, a
 	arrayStringConcat(arrayMap((k, v) -> concat(k, '=', toString(v)), mapKeys(meters), mapValues(meters)), '\n'),
 	arrayStringConcat(arrayMap((k, v) -> concat(k, '=', toString(v)), mapKeys(costs), mapValues(costs)), '\n'),
 	arrayStringConcat(flags, '\n'), trace_id, span_id, reverses_id, service_tier, kafka_topic, toString(depth), toString(day),
-	toString(own_nanos), toString(external_nanos), api_key_id, arrayStringConcat(branches, '\n')
+	toString(own_nanos), toString(external_nanos), api_key_id, arrayStringConcat(branches, '\n'), toString(layout)
 FROM agent_cost_ledger WHERE (kafka_partition, kafka_offset) > (?, ?)
 ORDER BY kafka_partition, kafka_offset LIMIT ? WITH TIES`
 
@@ -64,6 +64,10 @@ func ledgerRow(t []string) (audit.LedgerRow, error) {
 	if err != nil {
 		return audit.LedgerRow{}, fmt.Errorf("ledger row %s: %w", t[0], err)
 	}
+	last, err := numbers(t[40:41])
+	if err != nil {
+		return audit.LedgerRow{}, fmt.Errorf("ledger row %s: %w", t[0], err)
+	}
 	return audit.LedgerRow{
 		ID: t[0], TenantID: t[1], Root: t[2], Parent: t[3], Agent: t[4], CostCenter: t[5], Provider: t[6], Model: t[7],
 		Status: t[8], ErrorCode: t[9], Kind: t[10], Source: t[11], EventID: t[12], ResponseID: t[13], Reservation: t[14],
@@ -71,7 +75,7 @@ func ledgerRow(t []string) (audit.LedgerRow, error) {
 		InputTokens: n[0], OutputTokens: n[1], PostedPeriod: n[2], Partition: int32(n[3]), Offset: n[4],
 		Timestamp: time.Unix(0, n[5]), RecordedAt: time.Unix(0, n[6]), Meters: pairs(t[26]), Costs: pairs(t[27]), Flags: lines(t[28]),
 		TraceID: t[29], SpanID: t[30], ReversesID: t[31], ServiceTier: t[32], Topic: t[33], Depth: int32(more[0]), Day: more[1],
-		OwnNanos: more[2], ExternalNanos: more[3], APIKey: t[38], Branches: lines(t[39]),
+		OwnNanos: more[2], ExternalNanos: more[3], APIKey: t[38], Branches: lines(t[39]), Layout: last[0],
 	}, nil
 }
 

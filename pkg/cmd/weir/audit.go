@@ -131,6 +131,10 @@ func printReport(out io.Writer, r audit.Report) error {
 	fmt.Fprintf(out, "read: %d usage events (%d of them duplicates), %d journal entries, %d epoch markers, %d dead letters, %d ledger rows, %d windows, %d tenants, %d sub-scopes, %d executions\n",
 		r.Events, r.Duplicates, r.Entries, r.Markers, r.DeadLetters, r.LedgerRows, r.Windows, r.Tenants, r.Scopes, r.Executions)
 	fmt.Fprintf(out, "journal: raw $%s, billed $%s\n", r.RawCostUSD, r.BilledUSD)
+	if o := r.Older; o.Rows > 0 {
+		fmt.Fprintf(out, "%d ledger rows recorded from %s to %s were written by an earlier build, without the columns branches or api_key_id, which the journal has\n",
+			o.Rows, o.From.UTC().Format(time.RFC3339), o.To.UTC().Format(time.RFC3339))
+	}
 	for _, d := range r.Differences {
 		fmt.Fprintln(out, d)
 	}
