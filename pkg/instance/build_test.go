@@ -102,3 +102,68 @@ func TestUpServicesRestartsAnotherBuild(t *testing.T) {
 		t.Errorf("said %q", said)
 	}
 }
+
+// Goal: an upgrade leaves services their ports, also those that another instance remembers for one of its own that is dead.
+func TestUpgradeKeepsPorts(t *testing.T) {
+	marks := t.TempDir()
+	t.Setenv("TMPDIR", marks)
+	bin := t.TempDir()
+	c := Config{Dir: Dir(t.TempDir()), Bin: bin, Say: func(string, ...any) {}}
+	if err := os.MkdirAll(string(c.Dir)+"/log", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	port := func() int {
+		t.Helper()
+		port, err := part.Unused(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return port
+	}
+	gone := func(port int) part.Part { return part.Part{PID: 1, Start: 1, Address: fmt.Sprintf("http://127.0.0.1:%d", port)} }
+	s, other := parts("postgres://u:p@127.0.0.1:3/d"), State{Parts: []Part{{"redis", sleeper(t, "redis-server", "redis://127.0.0.1:1/0")}}}
+	t.Cleanup(func() {
+		for _, v := range s.Services {
+			_ = v.Kill()
+		}
+	})
+	want := map[string]string{}
+	for _, name := range Programs() {
+		path := filepath.Join(bin, name)
+		program(t, path, "old")
+		at := port()
+		p, err := part.Spawn(part.Command{Kind: name, Path: path, Args: []string{"60"}, LogFile: c.Dir.Log(name), Address: fmt.Sprintf("http://127.0.0.1:%d", at)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Kill() })
+		v := Service{Name: name, Program: name, Part: *p}
+		other.Services = append(other.Services, Service{Name: name, Program: name, Part: gone(at)})
+		if name == "admission" {
+			grpc := port()
+			v.GRPC = fmt.Sprintf("127.0.0.1:%d", grpc)
+			other.Services = append(other.Services, Service{Name: "admission-2", Program: name, Part: gone(grpc)})
+		}
+		s.Services = append(s.Services, v)
+		want[name] = v.Address + " " + v.GRPC
+		program(t, path, "new")
+	}
+	theirs := save(t, other)
+	for _, v := range other.Services {
+		if err := os.WriteFile(filepath.Join(marks, fmt.Sprint("weir-port-", lastPort(v.Address, 0))), []byte(theirs), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := map[string]int{}
+	for _, v := range s.Services {
+		before[v.Name] = v.PID
+	}
+	if err := c.upServices(&s); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range s.Services {
+		if got := v.Address + " " + v.GRPC; got != want[v.Name] || v.PID == before[v.Name] {
+			t.Errorf("%s: at %s, was at %s; restarted %v", v.Name, got, want[v.Name], v.PID != before[v.Name])
+		}
+	}
+}

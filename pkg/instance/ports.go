@@ -39,13 +39,30 @@ func (d Dir) freePort(want int, taken map[int]bool) (int, error) {
 }
 
 // claim keeps a port from every other `weir up`: until this process ends, and then as long as this instance needs it.
-func (d Dir) claim(port int) bool {
+func (d Dir) claim(port int) bool { return part.Claim(port, d.owner(), needed) }
+
+// hold claims the ports of a service that listens there still, before it is stopped: whatever other instances remember, they
+// are its own, and nobody may look for them in the moment in which nothing listens. It returns those that it could claim.
+func (d Dir) hold(v Service) []int {
+	var held []int
+	for _, address := range v.addresses() {
+		if port := lastPort(address, 0); port > 0 && part.Claim(port, d.owner(), nil) {
+			held = append(held, port)
+		}
+	}
+	return held
+}
+
+// owner is how marks call this instance.
+func (d Dir) owner() string {
 	own, err := filepath.Abs(string(d))
 	if err != nil {
-		own = "" // claimed for the life of this process
+		return "" // claimed for the life of this process
 	}
-	return part.Claim(port, own, func(owner string) bool { return Dir(owner).needs(port) })
+	return own
 }
+
+func needed(owner string, port int) bool { return Dir(owner).needs(port) }
 
 // needs reports whether an instance of which something runs remembers a port: its own part or service may just have been
 // killed, and finds its port again at the next `weir up`. One that was taken down leaves its ports to others.
@@ -63,7 +80,9 @@ func (d Dir) needs(port int) bool {
 	}
 	for _, v := range s.Services {
 		runs = runs || v.Alive()
-		has = has || lastPort(v.Address, 0) == port || v.GRPC != "" && lastPort("grpc://"+v.GRPC, 0) == port
+		for _, address := range v.addresses() {
+			has = has || lastPort(address, 0) == port
+		}
 	}
 	return runs && has
 }

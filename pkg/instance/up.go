@@ -17,6 +17,7 @@ import (
 	"github.com/weir-project/weir/pkg/clickhouse"
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/embedded/install"
+	"github.com/weir-project/weir/pkg/embedded/part"
 )
 
 // MaxReplicas bounds the copies of one service on one machine.
@@ -71,6 +72,7 @@ func Up(ctx context.Context, c Config) (State, error) {
 		return State{}, err
 	}
 	defer unlock()
+	part.Tidy(needed)
 	s, err := c.Dir.Load()
 	if err != nil && !errors.Is(err, ErrNone) {
 		return State{}, err
@@ -226,6 +228,7 @@ func (c Config) upServices(s *State) error {
 	}
 	taken := map[int]bool{}
 	for _, w := range wanted {
+		var held []int
 		old, known := find(s.Services, w.name)
 		if known && old.Alive() {
 			command := c.Dir.serviceCommand(c.Bin, w.program, w.name, "", *s)
@@ -238,11 +241,12 @@ func (c Config) upServices(s *State) error {
 			default:
 				c.Say("restarting %s: it runs another build than %s", w.name, command.Path)
 			}
+			held = c.Dir.hold(old)
 			if err := old.Stop(serviceGrace); err != nil {
 				return err
 			}
 		}
-		port, grpc, err := c.portsOf(old, w, taken)
+		port, grpc, err := c.portsOf(old, w, held, taken)
 		if err != nil {
 			return err
 		}
@@ -263,17 +267,32 @@ func (c Config) upServices(s *State) error {
 	return c.Dir.Save(*s)
 }
 
-// portsOf are the ports of a copy: those it had before, where they are free.
-func (c Config) portsOf(old Service, w copyOf, taken map[int]bool) (port, grpc int, err error) {
-	if port, err = c.Dir.freePort(lastPort(old.Address, w.port), taken); err == nil && w.grpc > 0 {
-		grpc, err = c.Dir.freePort(lastPort("grpc://"+old.GRPC, w.grpc), taken)
+// portsOf are the ports of a copy: those it had before, where they are held for it or free.
+func (c Config) portsOf(old Service, w copyOf, held []int, taken map[int]bool) (port, grpc int, err error) {
+	pick := func(want int) (int, error) {
+		if slices.Contains(held, want) && !taken[want] {
+			taken[want] = true
+			return want, nil
+		}
+		return c.Dir.freePort(want, taken)
+	}
+	if port, err = pick(lastPort(old.Address, w.port)); err == nil && w.grpc > 0 {
+		grpc, err = pick(lastPort("grpc://"+old.GRPC, w.grpc))
 	}
 	return port, grpc, err
 }
 
+// addresses are where it listens, as URLs.
+func (v Service) addresses() []string {
+	if v.GRPC == "" {
+		return []string{v.Address}
+	}
+	return []string{v.Address, "grpc://" + v.GRPC}
+}
+
 // portsTaken reports whether another process listens where a copy that has ended was to.
 func (v Service) portsTaken() bool {
-	return portTaken(lastPort(v.Address, 0)) || v.GRPC != "" && portTaken(lastPort("grpc://"+v.GRPC, 0))
+	return slices.ContainsFunc(v.addresses(), func(address string) bool { return portTaken(lastPort(address, 0)) })
 }
 
 // retire stops copies that the new number of replicas no longer names.
@@ -335,7 +354,9 @@ func (d Dir) Down(say func(format string, args ...any)) error {
 		}
 	}
 	say("stopping %d parts", len(parts))
-	return errors.Join(serviceErr, stopAll(parts, partGrace))
+	err = errors.Join(serviceErr, stopAll(parts, partGrace))
+	part.Tidy(needed) // what is down leaves its ports to others
+	return err
 }
 
 // A hung service and a hung part together end within 15 s (design.md, section 12).
