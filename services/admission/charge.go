@@ -281,10 +281,10 @@ func (c *charge) passOn(req settleRequest, u usage.Usage, provider string) {
 
 func (c charge) price(req settleRequest, s subject, u usage.Usage, book *pricing.Book, contract tenant.Contract) (charge, *Problem) {
 	c.model = cmp.Or(req.Model, s.call.Model)
-	costing, err := costAt(book, s, c.model, u)
+	raw, billed, err := costAt(book, s, c.model, u, contract.Markup)
 	if req.Model == "" && u.Model != "" && err == nil && checkName("model", u.Model) == nil { // the response names the model that answered
-		if told, cannot := costAt(book, s, u.Model, u); cannot == nil && told.Total.Cmp(costing.Total) > 0 {
-			c.model, costing = u.Model, told
+		if told, toBill, cannot := costAt(book, s, u.Model, u, contract.Markup); cannot == nil && told.Cmp(raw) > 0 {
+			c.model, raw, billed = u.Model, told, toBill
 		}
 	}
 	switch {
@@ -295,12 +295,12 @@ func (c charge) price(req settleRequest, s subject, u usage.Usage, book *pricing
 	case err != nil:
 		return charge{}, invalid("usage", "usage: "+err.Error())
 	}
-	amount := counted(contract, costing.Total)
+	amount := counted(contract, raw)
 	if c.own.Nanos, err = money.CeilNano(amount); err != nil {
 		return charge{}, invalid("usage", fmt.Sprintf("usage: %v", err))
 	}
-	c = c.costing(costing.Total, billed(costing, contract.Markup))
-	if dearer(book, s, c.model, u, costing.Total) {
+	c = c.costing(raw, billed)
+	if dearer(book, s, c.model, u, raw) {
 		c.flags = append(c.flags, usageevent.FlagDearerModel)
 	}
 	if c.own.Nanos > s.held.Nanos { // the hold is whole nano-dollars, so it is above it just when its ceiling is
@@ -314,29 +314,17 @@ func dearer(book *pricing.Book, s subject, named string, u usage.Usage, cost mon
 	if named == s.call.Model {
 		return false
 	}
-	granted, err := costAt(book, s, s.call.Model, u)
-	return err == nil && cost.Cmp(granted.Total) > 0 // without its price there is nothing to compare
+	granted, _, err := costAt(book, s, s.call.Model, u, money.Percent{})
+	return err == nil && cost.Cmp(granted) > 0 // without its price there is nothing to compare
 }
 
-// costAt is what was used at a model's price of when it was reserved.
-func costAt(book *pricing.Book, s subject, model string, u usage.Usage) (pricing.Costing, error) {
+// costAt is what was used at a model's price of when it was reserved, and the same with a markup.
+func costAt(book *pricing.Book, s subject, model string, u usage.Usage, markup money.Percent) (raw, billed money.USD, err error) {
 	v, _, err := book.At(s.call.Provider, model, s.reservedAt)
 	if err != nil {
-		return pricing.Costing{}, err
+		return raw, billed, err
 	}
-	return pricing.Cost(v, u, pricing.Options{})
-}
-
-// billed is a costing with the markup on each of its lines, as the ledger adds them up.
-func billed(c pricing.Costing, markup money.Percent) money.USD {
-	if markup.IsZero() {
-		return c.Total
-	}
-	var sum money.USD
-	for _, l := range c.Lines {
-		sum = sum.Add(money.ApplyMarkup(l.CostUSD, markup))
-	}
-	return sum
+	return pricing.Totals(&v, &u, markup)
 }
 
 // event is the usage event of a settle. kind and outcome say which of the transitions it is; own is what admission adds

@@ -61,27 +61,28 @@ func (b *Book) Histories() []History {
 // suffix that the book does not, which the flag model_alias reports. The
 // error is an *UnpricedError.
 func (b *Book) At(provider, model string, at time.Time) (Version, []string, error) {
-	if v, ok := b.exact(provider, model, at); ok {
-		return v, nil, nil
+	if v := b.exact(provider, model, at); v != nil {
+		return *v, nil, nil
 	}
 	if undated, ok := withoutDate(model); ok {
-		if v, ok := b.exact(provider, undated, at); ok {
-			return v, []string{FlagModelAlias}, nil
+		if v := b.exact(provider, undated, at); v != nil {
+			return *v, []string{FlagModelAlias}, nil
 		}
 	}
 	return Version{}, nil, &UnpricedError{Provider: provider, Model: model}
 }
 
-func (b *Book) exact(provider, model string, at time.Time) (Version, bool) {
+// exact is the version for a model by that very name, nil for none.
+func (b *Book) exact(provider, model string, at time.Time) *Version {
 	var room [maxNames]string
 	for _, p := range bookNames(room[:0], provider) {
 		models := b.byProvider[p]
-		if v, ok := models[model].At(at); ok {
-			return v, true
+		if v := models[model].inForce(at); v != nil {
+			return v
 		}
-		if v, ok := models[keyPrefix(p)+model].At(at); ok {
-			return v, true
+		if v := models[keyPrefix(p)+model].inForce(at); v != nil {
+			return v
 		}
 	}
-	return Version{}, false
+	return nil
 }

@@ -1,7 +1,6 @@
 package pricing
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -39,8 +38,42 @@ type Costing struct {
 // complete or an error: *UnpricedError naming every meter without a rate, or
 // ErrNoUsage.
 func Cost(v Version, u usage.Usage, o Options) (Costing, error) {
+	c := Costing{PriceVersion: v.ID, Lines: make([]Line, 0, len(u.Meters))}
+	flags, err := v.price(&u, o, c.add)
+	if err != nil {
+		return Costing{}, err
+	}
+	c.Flags = append(c.Flags, flags...)
+	slices.Sort(c.Flags)
+	return c, nil
+}
+
+// Totals are the total of Cost at no options, and the same with a markup on
+// each of its lines, as the ledger adds them up: what a settle needs of it,
+// which is less than the lines take to make. Errors are those of Cost.
+func Totals(v *Version, u *usage.Usage, markup money.Percent) (list, billed money.USD, err error) {
+	_, err = v.price(u, Options{}, func(_ usage.Meter, quantity money.Decimal, p picked) {
+		line := money.Price(quantity, p.rate)
+		list = list.Add(line)
+		billed = billed.Add(money.ApplyMarkup(line, markup))
+	})
+	if err != nil {
+		return money.USD{}, money.USD{}, err
+	}
+	return list, billed, nil
+}
+
+// metered is how much of a meter there is.
+type metered struct {
+	meter    usage.Meter
+	quantity money.Decimal
+}
+
+// price gives take each line of u, by meter, with its rate, and returns the
+// flags of what is about all of them. After an error take may have had some.
+func (v *Version) price(u *usage.Usage, o Options, take func(usage.Meter, money.Decimal, picked)) (flags []string, err error) {
 	if u.Missing() {
-		return Costing{}, ErrNoUsage
+		return nil, ErrNoUsage
 	}
 	var context int64
 	if u.ContextTokens != nil {
@@ -50,30 +83,36 @@ func Cost(v Version, u usage.Usage, o Options) (Costing, error) {
 	}
 	tier := serviceTier(u, o)
 	times, flags := v.multipliers(first(u.InferenceGeo, o.Geo), first(u.Speed, o.Speed))
-	c := Costing{PriceVersion: v.ID, Flags: flags, Lines: make([]Line, 0, len(u.Meters))}
 	var unpriced []usage.Meter
-	var room [8]usage.Meter // enough for nearly every call, without the heap
-	meters := slices.AppendSeq(room[:0], maps.Keys(u.Meters))
-	slices.Sort(meters)
-	for _, m := range meters {
+	var room [8]metered // enough for nearly every call, without the heap
+	meters := room[:0]
+	for m, q := range u.Meters {
+		meters = append(meters, metered{m, q})
+	}
+	slices.SortFunc(meters, func(a, b metered) int { return strings.Compare(string(a.meter), string(b.meter)) })
+	for _, of := range meters {
 		var one [1]band
-		for _, b := range v.bands(one[:0], m, u.Meters[m], context) {
-			p, ok := v.pick(m, tier, b.context)
+		for _, b := range v.bands(one[:0], of.meter, of.quantity, context) {
+			p, ok := v.pick(of.meter, tier, b.context)
 			if !ok {
-				unpriced = append(unpriced, m)
+				unpriced = append(unpriced, of.meter)
 				break
 			}
-			if times.names != "" && m.Unit() == usage.Tokens {
+			if times.names != "" && of.meter.Unit() == usage.Tokens {
 				p.rate, p.basis = p.rate.Mul(times.product), listed(p.basis, times.names)
 			}
-			c.add(m, b.quantity, p)
+			take(of.meter, b.quantity, p)
 		}
 	}
-	if len(unpriced) > 0 {
-		return Costing{}, &UnpricedError{Provider: v.Provider, Model: v.Model, Meters: unpriced}
+	return flags, v.unpriced(unpriced)
+}
+
+// unpriced is the error for meters that have no rate; nil for none.
+func (v *Version) unpriced(meters []usage.Meter) error {
+	if len(meters) == 0 {
+		return nil
 	}
-	slices.Sort(c.Flags)
-	return c, nil
+	return &UnpricedError{Provider: v.Provider, Model: v.Model, Meters: meters}
 }
 
 func (c *Costing) add(m usage.Meter, quantity money.Decimal, p picked) {
@@ -85,7 +124,7 @@ func (c *Costing) add(m usage.Meter, quantity money.Decimal, p picked) {
 	}
 }
 
-func serviceTier(u usage.Usage, o Options) string {
+func serviceTier(u *usage.Usage, o Options) string {
 	if u.Batch || o.Batch {
 		return TierBatch
 	}

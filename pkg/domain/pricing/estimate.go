@@ -43,19 +43,8 @@ func EstimateTotal(v *Version, e Estimate) (money.USD, error) {
 		return c.Total, err
 	}
 	var total money.USD
-	for _, of := range [...]struct {
-		meter usage.Meter
-		n     int64
-	}{{usage.Input, e.InputTokens}, {usage.Output, e.MaxOutputTokens}} {
-		if of.n == 0 {
-			continue
-		}
-		p, ok := v.pick(of.meter, "", e.InputTokens)
-		if !ok {
-			_, err := v.costTokens(e) // which says what has no rate
-			return money.USD{}, err
-		}
-		total = total.Add(money.Price(money.NewDecimal(of.n), p.rate))
+	if err := v.priceTokens(e, func(_ usage.Meter, n money.Decimal, p picked) { total = total.Add(money.Price(n, p.rate)) }); err != nil {
+		return money.USD{}, err
 	}
 	return total, nil
 }
@@ -70,6 +59,15 @@ func (v *Version) ratesTokensAlone(e Estimate) bool {
 // a whole request has one rate: without the usage that Cost reads.
 func (v *Version) costTokens(e Estimate) (Costing, error) {
 	c := Costing{PriceVersion: v.ID, Lines: make([]Line, 0, 2)}
+	if err := v.priceTokens(e, c.add); err != nil {
+		return Costing{}, err
+	}
+	return c, nil
+}
+
+// priceTokens gives take the tokens of an estimate with their rates. The error
+// is an *UnpricedError.
+func (v *Version) priceTokens(e Estimate, take func(usage.Meter, money.Decimal, picked)) error {
 	var unpriced []usage.Meter
 	for _, of := range [...]struct {
 		meter usage.Meter
@@ -78,17 +76,13 @@ func (v *Version) costTokens(e Estimate) (Costing, error) {
 		if of.n == 0 {
 			continue
 		}
-		p, ok := v.pick(of.meter, "", e.InputTokens)
-		if !ok {
+		if p, ok := v.pick(of.meter, "", e.InputTokens); ok {
+			take(of.meter, money.NewDecimal(of.n), p)
+		} else {
 			unpriced = append(unpriced, of.meter)
-			continue
 		}
-		c.add(of.meter, money.NewDecimal(of.n), p)
 	}
-	if len(unpriced) > 0 {
-		return Costing{}, &UnpricedError{Provider: v.Provider, Model: v.Model, Meters: unpriced}
-	}
-	return c, nil
+	return v.unpriced(unpriced)
 }
 
 // ratesReasoning reports whether reasoning has a rate of its own; without one it costs what text does.

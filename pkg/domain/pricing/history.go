@@ -47,10 +47,18 @@ func (h History) Add(v Version) (History, error) {
 // At returns the version in force at an instant: the last one effective by
 // then; of two effective from the same instant, the one published later.
 func (h History) At(at time.Time) (Version, bool) {
-	for i := len(h.Versions) - 1; i >= 0; i-- {
-		if !h.Versions[i].EffectiveFrom.After(at) {
-			return h.Versions[i], true
-		}
+	if v := h.inForce(at); v != nil {
+		return *v, true
 	}
 	return Version{}, false
+}
+
+// inForce is At without a copy, nil for none.
+func (h History) inForce(at time.Time) *Version {
+	for i := len(h.Versions) - 1; i >= 0; i-- {
+		if v := &h.Versions[i]; !v.EffectiveFrom.After(at) {
+			return v
+		}
+	}
+	return nil
 }
