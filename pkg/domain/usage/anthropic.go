@@ -58,9 +58,9 @@ func (a *anthropicUsage) any() bool {
 	return a.Input.set || a.Output.set || a.CacheRead.set || a.CacheWrite.set
 }
 
-func parseAnthropic(u *Usage, raw []byte) (bool, error) {
+func parseAnthropic(u *reading, raw []byte) (bool, error) {
 	var b anthropicBody
-	if !readPlain(raw, b.plainMember) {
+	if !u.plainly(raw, b.plainMember) {
 		b = anthropicBody{} // of what was read so far
 		if err := decode(raw, &b); err != nil {
 			return false, err

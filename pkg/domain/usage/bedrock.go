@@ -46,7 +46,7 @@ func (b *bedrockBody) find() *bedrockUsage {
 
 func (b *bedrockUsage) any() bool { return b.Input.set || b.Output.set }
 
-func parseBedrock(u *Usage, raw []byte) (bool, error) {
+func parseBedrock(u *reading, raw []byte) (bool, error) {
 	var b bedrockBody
 	if err := decode(raw, &b); err != nil {
 		return false, err

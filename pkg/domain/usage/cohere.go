@@ -38,7 +38,7 @@ func (c *cohereBody) find() *cohereBilled {
 	return nil
 }
 
-func parseCohere(u *Usage, raw []byte) (bool, error) {
+func parseCohere(u *reading, raw []byte) (bool, error) {
 	var b cohereBody
 	if err := decode(raw, &b); err != nil {
 		return false, err

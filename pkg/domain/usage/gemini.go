@@ -38,7 +38,7 @@ type geminiBody struct {
 
 func (g *geminiUsage) any() bool { return g.Prompt.set || g.Candidates.set || g.Response.set }
 
-func parseGemini(u *Usage, raw []byte) (bool, error) {
+func parseGemini(u *reading, raw []byte) (bool, error) {
 	var b geminiBody
 	if err := decode(raw, &b); err != nil {
 		return false, err

@@ -16,7 +16,15 @@ const (
 
 // parser fills u from raw and reports whether the call's prompt is counted in
 // tokens (so that there are ContextTokens).
-type parser func(u *Usage, raw []byte) (counted bool, err error)
+type parser func(u *reading, raw []byte) (counted bool, err error)
+
+// reading is a usage that is being read.
+type reading struct {
+	Usage
+	// allRead: whatever counts tokens was read by its name, so nothing is a
+	// stranger. false says nothing.
+	allRead bool
+}
 
 // dialect is how an api reports usage. A span has no names of its own.
 type dialect struct {
@@ -32,7 +40,7 @@ type dialect struct {
 // A payload without usage gives the flag usage_missing and no meters. Errors
 // wrap ErrUnknownAPI, ErrMalformed, ErrNegative, ErrTooLarge or ErrAggregate.
 func Normalise(provider, api string, raw []byte) (Usage, error) {
-	u := Usage{Provider: provider, Meters: Meters{}}
+	u := reading{Usage: Usage{Provider: provider, Meters: Meters{}}}
 	of := choose(provider, api)
 	if of.parse == nil {
 		return Usage{}, fmt.Errorf("%w: provider %.64q, api %.64q", ErrUnknownAPI, provider, api)
@@ -46,9 +54,9 @@ func Normalise(provider, api string, raw []byte) (Usage, error) {
 	}
 	u.setTier(api)
 	if u.Missing() {
-		return u, nil
+		return u.Usage, nil
 	}
-	if of.names != nil && strangers(raw, of.names()) {
+	if of.names != nil && !u.allRead && strangers(raw, of.names()) {
 		u.flag(FlagUnknown)
 	}
 	in, out := u.Tokens()
@@ -58,7 +66,7 @@ func Normalise(provider, api string, raw []byte) (Usage, error) {
 	if in > maxQuantity || out > maxQuantity {
 		return Usage{}, fmt.Errorf("%s: %w: sum of tokens", strings.TrimSpace(provider+" "+api), ErrTooLarge)
 	}
-	return u, nil
+	return u.Usage, nil
 }
 
 func choose(provider, api string) dialect {

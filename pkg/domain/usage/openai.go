@@ -73,9 +73,9 @@ type openAIHead struct {
 
 // readOpenAI finds the usage object in raw; nil means that there is none.
 // In a stream the last chunk that has one wins: totals are cumulative.
-func readOpenAI(u *Usage, raw []byte) (*openAIUsage, error) {
+func readOpenAI(u *reading, raw []byte) (*openAIUsage, error) {
 	var b openAIBody
-	if !readPlain(raw, b.plainMember) {
+	if !u.plainly(raw, b.plainMember) {
 		b = openAIBody{} // of what was read so far
 		if err := decode(raw, &b); err != nil {
 			return nil, err
@@ -164,7 +164,7 @@ func (u *Usage) checkTotal(o *openAIUsage, sums ...int64) {
 	}
 }
 
-func parseOpenAI(u *Usage, raw []byte) (bool, error) {
+func parseOpenAI(u *reading, raw []byte) (bool, error) {
 	o, err := readOpenAI(u, raw)
 	if err != nil {
 		return false, err
@@ -211,7 +211,7 @@ func (u *Usage) addSeconds(o *openAIUsage) error {
 }
 
 // parseOpenAIImages: without details, all output of an image model is image.
-func parseOpenAIImages(u *Usage, raw []byte) (bool, error) {
+func parseOpenAIImages(u *reading, raw []byte) (bool, error) {
 	o, err := readOpenAI(u, raw)
 	if err != nil {
 		return false, err
@@ -238,7 +238,7 @@ func parseOpenAIImages(u *Usage, raw []byte) (bool, error) {
 
 // parseGeminiCompat reads Gemini's OpenAI-compatible endpoint, where thinking
 // shows only as the gap between the total and its parts.
-func parseGeminiCompat(u *Usage, raw []byte) (bool, error) {
+func parseGeminiCompat(u *reading, raw []byte) (bool, error) {
 	o, err := readOpenAI(u, raw)
 	if err != nil {
 		return false, err

@@ -15,7 +15,7 @@ type otelSpan struct {
 // parseSpan reads gen_ai.usage.*, which is inclusive whatever the provider
 // does: cache counts are parts of the input, reasoning is part of the output.
 // The split of cache writes by time to live is lost in it.
-func parseSpan(u *Usage, raw []byte) (bool, error) {
+func parseSpan(u *reading, raw []byte) (bool, error) {
 	var s otelSpan
 	if err := decode(raw, &s); err != nil {
 		return false, err

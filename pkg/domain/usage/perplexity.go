@@ -2,7 +2,7 @@ package usage
 
 // parsePerplexity reads Perplexity, whose deep research reports reasoning,
 // citations and searches outside the prompt, the completion and the total.
-func parsePerplexity(u *Usage, raw []byte) (bool, error) {
+func parsePerplexity(u *reading, raw []byte) (bool, error) {
 	o, err := readOpenAI(u, raw)
 	if err != nil {
 		return false, err

@@ -13,17 +13,21 @@ const maxPlainDepth = 6
 type plainReader struct {
 	text []byte
 	at   int
+	// unread: a member was skipped that may count tokens, or has members that may.
+	unread bool
 }
 
-// readPlain reads one object, whose members member takes by their names. encoding/json finds a member by a name in any
+// plainly reads one object, whose members member takes by their names. encoding/json finds a member by a name in any
 // case, so names that are not all lower case are not plain.
-func readPlain(raw []byte, member func(name []byte, r *plainReader) bool) bool {
+func (u *reading) plainly(raw []byte, member func(name []byte, r *plainReader) bool) bool {
 	r := plainReader{text: raw}
 	if !r.object(member) {
 		return false
 	}
 	r.space()
-	return r.at == len(raw)
+	whole := r.at == len(raw)
+	u.allRead = whole && !r.unread
+	return whole
 }
 
 func (r *plainReader) space() {
@@ -130,7 +134,7 @@ func (r *plainReader) words(into *text) bool {
 	}
 	r.space()
 	if r.at < len(r.text) && r.text[r.at] != '"' {
-		return r.value(1)
+		return r.pass(nil)
 	}
 	s, ok := r.string()
 	*into = text(s)
@@ -144,7 +148,18 @@ func (r *plainReader) skip(name []byte) bool {
 			return false
 		}
 	}
-	return r.value(1)
+	return r.pass(name)
+}
+
+// pass passes the value of a member, and notes whether it may count tokens.
+func (r *plainReader) pass(name []byte) bool {
+	r.space()
+	from := r.at
+	ok := r.value(1)
+	if value := r.text[from:r.at]; ok && (value[0] == '{' || value[0] == '[' || positive(value) && countsTokens(name)) {
+		r.unread = true
+	}
+	return ok
 }
 
 // value passes a value of any kind.

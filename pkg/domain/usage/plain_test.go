@@ -14,8 +14,25 @@ const (
 		`"ephemeral_1h_input_tokens":188086},"output_tokens":393,"server_tool_use":{"web_search_requests":1},"service_tier":"standard"}`
 )
 
-func plainlyOpenAI(raw []byte, b *openAIBody) bool       { return readPlain(raw, b.plainMember) }
-func plainlyAnthropic(raw []byte, b *anthropicBody) bool { return readPlain(raw, b.plainMember) }
+func plainlyOpenAI(raw []byte, b *openAIBody) bool {
+	return new(reading).plainly(raw, b.plainMember)
+}
+
+func plainlyAnthropic(raw []byte, b *anthropicBody) bool {
+	return new(reading).plainly(raw, b.plainMember)
+}
+
+// Goal: the usual usage needs no second look, whatever its zeros are called.
+func TestUsualUsageIsAllRead(t *testing.T) {
+	var openAI, anthropic, other reading
+	if !openAI.plainly([]byte(plainOpenAI), new(openAIBody).plainMember) || !openAI.allRead ||
+		!anthropic.plainly([]byte(plainAnthropic), new(anthropicBody).plainMember) || !anthropic.allRead {
+		t.Error("usual usage is looked at twice")
+	}
+	if !other.plainly([]byte(`{"prompt_tokens":1,"promt_tokens":2}`), new(openAIBody).plainMember) || other.allRead {
+		t.Error("a stranger is not looked for")
+	}
+}
 
 // Goal: what providers' clients usually send is read quickly.
 func TestUsualUsageIsPlain(t *testing.T) {
@@ -54,10 +71,17 @@ func FuzzPlain(f *testing.F) {
 		`{"prompt_tokens_details":null,"prompt_tokens_details":{"cached_tokens":1}}`, `{"prompt_tokens_details":{"cached_tokens":1},"prompt_tokens_details":{"audio_tokens":1}}`,
 		`{"prompt_tokens_details":[]}`, `{"id":"a","id":"b"}`, `{"id":"","id":"b"}`, `{"id":{"a":[1,{}]},"model":"\u0041"}`, `{"id":nul}`, `{"id":[1,]}`, `{"a":[[[[[[[[1]]]]]]]]}`,
 		`{"seconds":1.5}`, `{"stream":[]}`, `{"service_tier":"flex","speed":null}`, `{"cache_creation":{"ephemeral_5m_input_tokens":1},"cache_creation":{"ephemeral_1h_input_tokens":2}}`,
-		`{"iterations":[{"input_tokens":1}]}`, `{"server_tool_use":null}`, `{"\u0069d":"x"}`, `null`, `[]`, ``, ` { } `} {
+		`{"iterations":[{"input_tokens":1}]}`, `{"server_tool_use":null}`, `{"\u0069d":"x"}`, `{"x_tokens":7}`, `{"usage":{"x_tokens":7}}`, `{"x":{"y_tokens":7}}`, `{"usage":{"service_tier":{"x_tokens":7}}}`, `{"cache_creation":{"x_tokens":[{"token":1}]}}`, `null`, `[]`, ``, ` { } `} {
 		f.Add([]byte(raw))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
+		var once reading
+		if once.plainly(raw, new(openAIBody).plainMember) && once.allRead && strangers(raw, openAINames()) {
+			t.Errorf("%q: a stranger is not seen", raw)
+		}
+		if once.plainly(raw, new(anthropicBody).plainMember) && once.allRead && strangers(raw, anthropicNames()) {
+			t.Errorf("%q: a stranger is not seen by Anthropic's names", raw)
+		}
 		var openAI, openAIToo openAIBody
 		if plainlyOpenAI(raw, &openAI) {
 			if err := json.Unmarshal(raw, &openAIToo); err != nil || !reflect.DeepEqual(openAI, openAIToo) {

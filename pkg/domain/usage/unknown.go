@@ -119,7 +119,7 @@ func (w *walker) member(name []byte, in place) {
 		w.value(in)
 		return
 	}
-	tokens := bytes.Contains(name, []byte("token"))
+	tokens := countsTokens(name)
 	if w.known.informs(name) || in == body && !tokens {
 		in = aside
 	}
@@ -130,6 +130,9 @@ func (w *walker) member(name []byte, in place) {
 		w.inner, w.outer = w.inner || in == inner, true
 	}
 }
+
+// countsTokens reports whether a name, in lower case, is one of something that counts tokens.
+func countsTokens(name []byte) bool { return bytes.Contains(name, []byte("token")) }
 
 // lower is a name in lower case, as encoding/json finds members by it.
 func lower(name []byte) []byte {
