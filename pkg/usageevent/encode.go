@@ -171,13 +171,26 @@ func (o Ordered) Bytes() json.RawMessage { return o.text }
 
 // Order is Canonical of an object where that changes nothing but white space and the order of members, and where every
 // name, at whatever depth, is one that allowed takes and has no upper case, so that no two are the same to encoding/json.
-// Elsewhere it is false.
+// Elsewhere it is false. What CheckUsage refuses cannot be put in order.
 func Order(raw json.RawMessage, allowed func(name []byte) bool) (Ordered, bool) {
-	out, ok := appendPlain(make([]byte, 0, len(raw)), raw, allowed)
-	if !ok || out[0] != '{' {
+	from := space(raw, 0)
+	o, end, ok := OrderFirst(raw[from:], allowed)
+	if !ok || space(raw, from+end) < len(raw) {
 		return Ordered{}, false
 	}
-	return Ordered{out}, true
+	return o, true
+}
+
+// OrderFirst is Order of the object that b begins with, and its end: for whoever does not know the end.
+func OrderFirst(b []byte, allowed func(name []byte) bool) (o Ordered, end int, ok bool) {
+	if len(b) == 0 || b[0] != '{' {
+		return Ordered{}, 0, false
+	}
+	out, end := appendPlainObject(make([]byte, 0, len(b)), b, 0, 1, allowed)
+	if end < 0 {
+		return Ordered{}, 0, false
+	}
+	return Ordered{out}, end, true
 }
 
 // SetUsage sets Usage to an object that is known already.

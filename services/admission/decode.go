@@ -81,7 +81,7 @@ func decodeStrict(body []byte, into any) *Problem {
 		return p
 	}
 	if q, ok := into.(quick); ok {
-		if decodeQuickly(text, q) {
+		if decodeQuickly(body, text, q) {
 			return nil
 		}
 		reflect.ValueOf(into).Elem().SetZero() // of what was read so far

@@ -34,8 +34,10 @@ func repeated(name string) *Problem { return invalid(name, name+" is there twice
 func membersOf(t reflect.Type) map[string]bool {
 	known := make(map[string]bool, t.NumField())
 	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		known[name] = true
+		if f := t.Field(i); f.IsExported() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			known[name] = true
+		}
 	}
 	return known
 }

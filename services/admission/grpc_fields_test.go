@@ -48,6 +48,9 @@ func TestSameMembers(t *testing.T) {
 func jsonNames(t reflect.Type, prefix string) map[string]bool {
 	out := map[string]bool{}
 	for i := range t.NumField() {
+		if !t.Field(i).IsExported() { // how another one came about
+			continue
+		}
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		out[prefix+name] = true
 		inner := t.Field(i).Type

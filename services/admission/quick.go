@@ -22,9 +22,10 @@ type quick interface {
 	quickly(name string, s *scanner) bool
 }
 
-// decodeQuickly reads a body into a zero request; false means that into is to be read by encoding/json, from zero.
-func decodeQuickly(body string, into quick) bool {
-	s := scanner{text: body}
+// decodeQuickly reads a body into a zero request; false means that into is to be read by encoding/json, from zero. text is
+// the same as body, of which nothing is kept.
+func decodeQuickly(body []byte, text string, into quick) bool {
+	s := scanner{text: text, body: body}
 	return s.object(func(name string) bool { return into.quickly(name, &s) }) && s.end()
 }
 
@@ -58,7 +59,7 @@ func (r *reserveRequest) quickly(name string, s *scanner) bool {
 func (r *settleRequest) quickly(name string, s *scanner) bool {
 	switch name {
 	case "usage":
-		return s.raw(&r.Usage)
+		return s.usage(r)
 	case "api":
 		return s.string(&r.API)
 	case "meters":
@@ -83,6 +84,7 @@ func (r *settleRequest) quickly(name string, s *scanner) bool {
 // scanner reads plain JSON from text. Its methods report whether it was plain; at is of no use after a no.
 type scanner struct {
 	text string
+	body []byte // the same, for readers of bytes
 	at   int
 }
 
@@ -180,6 +182,18 @@ func (s *scanner) quantities(into *quantities) bool {
 		(*into)[name] = json.Number(text)
 		return ok
 	})
+}
+
+// usage reads a provider's object, whose members are there once. One that the event can carry as it is, which is nearly
+// every one, is put in order with that same look at it; the request has no other then.
+func (s *scanner) usage(r *settleRequest) bool {
+	s.space()
+	if ordered, end, ok := usageevent.OrderFirst(s.body[s.at:], isUsage); ok {
+		r.ordered, r.Usage = ordered, ordered.Bytes()
+		s.at += end
+		return true
+	}
+	return s.raw(&r.Usage)
 }
 
 // raw reads an object of whatever content, as it is, whose members are there once.

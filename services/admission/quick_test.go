@@ -1,11 +1,14 @@
 package admission
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/weir-project/weir/pkg/usageevent"
 )
 
 const (
@@ -26,10 +29,12 @@ func slowly(body string, into any) bool {
 	return err == io.EOF
 }
 
+func quickly(body string, into quick) bool { return decodeQuickly([]byte(body), body, into) }
+
 // Goal: a plain request is read quickly.
 func TestPlainIsQuick(t *testing.T) {
-	if !decodeQuickly(plainReserve, &reserveRequest{}) || !decodeQuickly(plainSettle, &settleRequest{}) ||
-		!decodeQuickly(" {\n \"estimate\" : { \"input_tokens\" : 0 } } ", &reserveRequest{}) {
+	if !quickly(plainReserve, &reserveRequest{}) || !quickly(plainSettle, &settleRequest{}) ||
+		!quickly(" {\n \"estimate\" : { \"input_tokens\" : 0 } } ", &reserveRequest{}) {
 		t.Error("a plain request is not")
 	}
 }
@@ -45,19 +50,34 @@ func FuzzQuick(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, pair := range [][2]any{{&reserveRequest{}, &reserveRequest{}}, {&settleRequest{}, &settleRequest{}}} {
-			if !decodeQuickly(body, pair[0].(quick)) {
+			if !quickly(body, pair[0].(quick)) {
 				continue
 			}
-			if !slowly(body, pair[1]) || !reflect.DeepEqual(pair[0], pair[1]) {
+			read := slowly(body, pair[1])
+			if quick, ok := pair[0].(*settleRequest); ok {
+				inOrder(t, quick, pair[1].(*settleRequest))
+			}
+			if !read || !reflect.DeepEqual(pair[0], pair[1]) {
 				t.Errorf("%q\n%+v\n%+v", body, pair[0], pair[1])
 			}
 		}
 	})
 }
 
+// inOrder: what was put in order while it was read is what Order makes of it; the other request gets the same.
+func inOrder(t *testing.T, quick, slow *settleRequest) {
+	if quick.ordered.Bytes() == nil {
+		return
+	}
+	if want, ok := usageevent.Order(slow.Usage, isUsage); !ok || usageevent.CheckUsage(slow.Usage) != nil || !bytes.Equal(want.Bytes(), quick.Usage) {
+		t.Errorf("%s was put in order: %s", slow.Usage, quick.Usage)
+	}
+	slow.Usage, slow.ordered = quick.Usage, quick.ordered
+}
+
 func BenchmarkDecodeReserve(b *testing.B) {
 	for name, read := range map[string]func(string, *reserveRequest) bool{
-		"quick": func(s string, r *reserveRequest) bool { return decodeQuickly(s, r) },
+		"quick": func(s string, r *reserveRequest) bool { return quickly(s, r) },
 		"json":  func(s string, r *reserveRequest) bool { return slowly(s, r) },
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -6,6 +6,7 @@ import (
 	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/window"
+	"github.com/weir-project/weir/pkg/usageevent"
 )
 
 // The JSON of design.md section 12. Requests are decoded strictly; optional members are zero where absent.
@@ -125,6 +126,8 @@ type settleRequest struct {
 	Traceparent string          `json:"traceparent"`
 	Tracestate  string          `json:"tracestate"`
 	Receipt     token           `json:"receipt"`
+	// ordered is Usage, where it was put in order already.
+	ordered usageevent.Ordered
 }
 
 type settleAnswer struct {
