@@ -46,24 +46,23 @@ type subject struct {
 	recalled bool
 }
 
-func (s subject) eventID(kind string) string {
+func (s *subject) eventID(kind string) string {
 	var room [usageevent.MaxOwnID]byte
 	b := append(append(append(append(room[:0], kind...), ':'), s.id...), ':')
 	return string(strconv.AppendInt(b, s.reservedAt.UnixNano(), 10))
 }
 
-// grown is the subject with the estimate that its hold stands for by now: a call that reported more output than was
+// grow gives a subject the estimate that its hold stands for by now: a call that reported more output than was
 // estimated has used at least that, whether or not it says so again in the end.
-func (s *Service) grown(subj subject) subject {
+func (s *Service) grow(subj *subject) {
 	if !subj.direct || subj.held.OutputTokens <= outputOf(subj.call.Meters) {
-		return subj
+		return
 	}
 	e := pricing.Estimate{MaxOutputTokens: subj.held.OutputTokens, Meters: inputsOf(subj.call)}
 	usd, err := costOf(s.catalogs.prices.Book(), subj.call, subj.reservedAt, e)
 	if err == nil && (subj.call.Dearest || usd.Cmp(subj.call.EstimateUSD) > 0) { // nobody is charged by a dearest rate, but by these meters
 		subj.call.EstimateUSD, subj.call.Meters = usd, meters(e)
 	}
-	return subj
 }
 
 // outputOf is the tokens of output among meters.
@@ -117,32 +116,39 @@ type charge struct {
 
 // asksTheHold reports whether the amount is what is held, or may become that in the books: the estimate, without a price
 // what was held, and at nothing what the attributor takes in its place should it not know the price yet.
-func (c charge) asksTheHold() bool {
+func (c *charge) asksTheHold() bool {
 	return c.estimated || c.raw == nil || c.own.Nanos == 0 && c.cacheHit == ""
 }
 
 // chargeFor decides what a settle costs, by the price in force when it was reserved.
-func chargeFor(req settleRequest, s subject, book *pricing.Book, contract tenant.Contract) (charge, *Problem) {
+func chargeFor(req *settleRequest, s *subject, book *pricing.Book, contract *tenant.Contract) (charge, *Problem) {
 	c := charge{status: req.Status}
 	if c.status == "" {
 		c.status = statusSuccess
 	}
+	p := c.decide(req, s, book, contract)
+	return c, p
+}
+
+func (c *charge) decide(req *settleRequest, s *subject, book *pricing.Book, contract *tenant.Contract) *Problem {
 	if req.CacheHit != "" {
-		return c.fromCache(req), nil
+		c.fromCache(req)
+		return nil
 	}
 	u, stated, p := statedUsage(req, s.call.Provider)
 	if p == nil {
-		c.flags = odd(req, u, stated)
+		c.flags = odd(req, &u, stated)
 	}
 	switch {
 	case p != nil:
-		return charge{}, p
+		return p
 	case !stated && c.status == statusFailed:
-		return c.costing(money.USD{}, money.USD{}), nil // nothing was used
+		c.costs(money.USD{}, money.USD{}) // nothing was used
+		return nil
 	case !stated:
 		return c.atEstimate(req, s, book, contract)
 	}
-	c.passOn(req, u, s.call.Provider)
+	c.passOn(req, &u, s.call.Provider)
 	if c.usage == nil { // a tier that the event cannot carry must not set the price either
 		u.ServiceTier = c.tier
 	}
@@ -153,43 +159,43 @@ func chargeFor(req settleRequest, s subject, book *pricing.Book, contract tenant
 		u.ServiceTier = req.ServiceTier
 	}
 	c.own.InputTokens, c.own.OutputTokens = u.Tokens()
-	return c.price(req, s, u, book, contract)
+	return c.price(req, s, &u, book, contract)
 }
 
-// costing is the charge with its price.
-func (c charge) costing(raw, billed money.USD) charge {
+// costs gives the charge its price.
+func (c *charge) costs(raw, billed money.USD) {
 	both := &[...]money.USD{raw, billed}
 	c.raw, c.billed = &both[0], &both[1]
-	return c
 }
 
 // fromCache is a settle of what a cache answered, on whatever rung: $0, and the event says that nothing was used.
-func (c charge) fromCache(req settleRequest) charge {
-	c = c.costing(money.USD{}, money.USD{})
+func (c *charge) fromCache(req *settleRequest) {
+	c.costs(money.USD{}, money.USD{})
 	c.cacheHit, c.flags = req.CacheHit, []string{ledger.FlagCacheHit}
 	c.meters = map[string]money.Decimal{string(usage.Output): {}}
-	return c
 }
 
 // atEstimate charges what was estimated; where a dearer model is named than was granted, what that would have been there.
-func (c charge) atEstimate(req settleRequest, s subject, book *pricing.Book, contract tenant.Contract) (charge, *Problem) {
+func (c *charge) atEstimate(req *settleRequest, s *subject, book *pricing.Book, contract *tenant.Contract) *Problem {
 	c.estimated, c.own, c.estimate = true, s.held, s.call.EstimateUSD
 	if s.call.Dearest { // what was held is no price: what was estimated is, where it has one by now
-		return c.price(req, s, usage.FromMeters(metersOf(s.call.Meters)), book, contract)
+		u := usage.FromMeters(metersOf(s.call.Meters))
+		return c.price(req, s, &u, book, contract)
 	}
 	if usd, ok := estimatedAt(book, s, req.Model); ok && usd.Cmp(c.estimate) > 0 {
 		nanos, err := money.CeilNano(counted(contract, usd))
 		if err != nil {
-			return charge{}, invalid("model", err.Error())
+			return invalid("model", err.Error())
 		}
 		c.estimate, c.own.Nanos, c.flags = usd, max(nanos, c.own.Nanos), append(c.flags, usageevent.FlagDearerModel)
 		c.overage = (c.own.Nanos - s.held.Nanos).USD()
 	}
-	return c.costing(c.estimate, money.ApplyMarkup(c.estimate, contract.Markup)), nil
+	c.costs(c.estimate, money.ApplyMarkup(c.estimate, contract.Markup))
+	return nil
 }
 
 // estimatedAt is what the estimate costs at a model other than the granted one.
-func estimatedAt(book *pricing.Book, s subject, model string) (money.USD, bool) {
+func estimatedAt(book *pricing.Book, s *subject, model string) (money.USD, bool) {
 	if model == "" || model == s.call.Model {
 		return money.USD{}, false
 	}
@@ -211,7 +217,7 @@ func estimatedAt(book *pricing.Book, s subject, model string) (money.USD, bool) 
 
 // statedUsage reads what the caller says was used; stated is false where it says nothing: neither usage nor meters, no
 // meter at all, or a provider's object without usage in it. A cache hit says so by a zero: {"output_tokens": 0}.
-func statedUsage(req settleRequest, provider string) (u usage.Usage, stated bool, p *Problem) {
+func statedUsage(req *settleRequest, provider string) (u usage.Usage, stated bool, p *Problem) {
 	usable := given(req.Usage)
 	switch {
 	case usable && req.Meters != nil:
@@ -235,7 +241,7 @@ func statedUsage(req settleRequest, provider string) (u usage.Usage, stated bool
 // odd are the flags of a provider's object that its sender should see: that it has members of which none is usage that anybody
 // here knows, which is missing usage (of another api than was named, most likely); that it counts some tokens under a name that
 // the api does not have; that its counts contradict one another.
-func odd(req settleRequest, u usage.Usage, stated bool) []string {
+func odd(req *settleRequest, u *usage.Usage, stated bool) []string {
 	if !stated && saysSomething(req.Usage) {
 		return []string{usage.FlagUnknown}
 	}
@@ -257,7 +263,7 @@ func given(raw json.RawMessage) bool { return raw != nil && string(raw) != "null
 // passOn chooses what the event says was used: the provider's own object without the parts that hold prompts and
 // completions, which no topic may carry; or, where the usage cannot be read without them, as the event writes it, or is
 // too large, the meters it was normalised to.
-func (c *charge) passOn(req settleRequest, u usage.Usage, provider string) {
+func (c *charge) passOn(req *settleRequest, u *usage.Usage, provider string) {
 	if given(req.Usage) {
 		if bare, whole, ok := passable(req, u, provider); ok {
 			c.usage, c.whole = bare, whole
@@ -279,7 +285,8 @@ func (c *charge) passOn(req settleRequest, u usage.Usage, provider string) {
 	}
 }
 
-func (c charge) price(req settleRequest, s subject, u usage.Usage, book *pricing.Book, contract tenant.Contract) (charge, *Problem) {
+// price charges what was used, at the dearer of the model that was named and the one that answered.
+func (c *charge) price(req *settleRequest, s *subject, u *usage.Usage, book *pricing.Book, contract *tenant.Contract) *Problem {
 	c.model = cmp.Or(req.Model, s.call.Model)
 	raw, billed, err := costAt(book, s, c.model, u, contract.Markup)
 	if req.Model == "" && u.Model != "" && err == nil && checkName("model", u.Model) == nil { // the response names the model that answered
@@ -291,26 +298,26 @@ func (c charge) price(req settleRequest, s subject, u usage.Usage, book *pricing
 	case unpriced(err):
 		c.own.Nanos = s.held.Nanos // unpriced is a state: the amount held is kept until a price arrives
 		c.flags = append(c.flags, ledger.FlagUnpriced)
-		return c, nil
+		return nil
 	case err != nil:
-		return charge{}, invalid("usage", "usage: "+err.Error())
+		return invalid("usage", "usage: "+err.Error())
 	}
 	amount := counted(contract, raw)
 	if c.own.Nanos, err = money.CeilNano(amount); err != nil {
-		return charge{}, invalid("usage", fmt.Sprintf("usage: %v", err))
+		return invalid("usage", fmt.Sprintf("usage: %v", err))
 	}
-	c = c.costing(raw, billed)
+	c.costs(raw, billed)
 	if dearer(book, s, c.model, u, raw) {
 		c.flags = append(c.flags, usageevent.FlagDearerModel)
 	}
 	if c.own.Nanos > s.held.Nanos { // the hold is whole nano-dollars, so it is above it just when its ceiling is
 		c.overage = amount.Sub(s.held.Nanos.USD())
 	}
-	return c, nil
+	return nil
 }
 
 // dearer reports whether a call cost more than it would have at the model that was granted. It is charged all the same.
-func dearer(book *pricing.Book, s subject, named string, u usage.Usage, cost money.USD) bool {
+func dearer(book *pricing.Book, s *subject, named string, u *usage.Usage, cost money.USD) bool {
 	if named == s.call.Model {
 		return false
 	}
@@ -319,17 +326,17 @@ func dearer(book *pricing.Book, s subject, named string, u usage.Usage, cost mon
 }
 
 // costAt is what was used at a model's price of when it was reserved, and the same with a markup.
-func costAt(book *pricing.Book, s subject, model string, u usage.Usage, markup money.Percent) (raw, billed money.USD, err error) {
+func costAt(book *pricing.Book, s *subject, model string, u *usage.Usage, markup money.Percent) (raw, billed money.USD, err error) {
 	v, _, err := book.At(s.call.Provider, model, s.reservedAt)
 	if err != nil {
 		return raw, billed, err
 	}
-	return pricing.Totals(&v, &u, markup)
+	return pricing.Totals(&v, u, markup)
 }
 
 // event is the usage event of a settle. kind and outcome say which of the transitions it is; own is what admission adds
 // to its own counters by it, and mode who does.
-func (c charge) event(req settleRequest, s subject, id, outcome, mode string, own money.Nano, now time.Time) usageevent.Event {
+func (c *charge) event(req *settleRequest, s *subject, id, outcome, mode string, own money.Nano, now time.Time) usageevent.Event {
 	model := cmp.Or(c.model, req.Model, s.call.Model)
 	ev := usageevent.Event{
 		ID: id, Source: usageevent.SourceAdmission, Type: usageevent.TypeUsage, Subject: s.tenant, Time: now.UTC(),
@@ -356,7 +363,7 @@ func (c charge) event(req settleRequest, s subject, id, outcome, mode string, ow
 
 // unsettledEvent is the usage event of a hold whose owner never settled: charged at what it held. mode says who adds that
 // to admission's own counters.
-func (s subject) unsettledEvent(mode string, now time.Time) usageevent.Event {
+func (s *subject) unsettledEvent(mode string, now time.Time) usageevent.Event {
 	ev := usageevent.Event{
 		ID: s.eventID("unsettled"), Source: usageevent.SourceAdmission, Type: usageevent.TypeUnsettled, Subject: s.tenant, Time: now.UTC(),
 		Data: usageevent.Data{Provider: s.call.Provider, Model: s.call.Model},
@@ -368,7 +375,7 @@ func (s subject) unsettledEvent(mode string, now time.Time) usageevent.Event {
 }
 
 // attribute fills in who pays and what was reserved.
-func (s subject) attribute(ev *usageevent.Event) {
+func (s *subject) attribute(ev *usageevent.Event) {
 	d := &ev.Data
 	d.RootExecutionID, d.ParentAgentID, d.AgentID, d.CostCenter = s.call.Root, s.call.ParentAgent, s.call.Agent, s.call.CostCenter
 	d.ReservationID, d.APIKeyID = s.id, s.call.APIKey

@@ -40,8 +40,14 @@ func flatBook() *pricing.Book {
 
 func roomy() tenant.Contract { return tenant.Contract{Count: tenant.CountRaw} }
 
-func thirtyCents() subject {
-	return subject{tenant: "acme", id: "r1", reservedAt: time.Date(2026, 11, 30, 23, 59, 59, 123456000, time.UTC), epoch: 7,
+// unlimited is roomy for whoever takes a pointer.
+func unlimited() *tenant.Contract {
+	k := roomy()
+	return &k
+}
+
+func thirtyCents() *subject {
+	return &subject{tenant: "acme", id: "r1", reservedAt: time.Date(2026, 11, 30, 23, 59, 59, 123456000, time.UTC), epoch: 7,
 		held: admit.Estimate{Nanos: 300_000_000, OutputTokens: 30}, direct: true,
 		call: call{Provider: "openai", Model: "flat", EstimateUSD: dollars("0.3"), Meters: map[string]money.Decimal{"output_tokens": number("30")}, Root: "x", Agent: "a"}}
 }
@@ -56,7 +62,7 @@ func TestChargeCountsWhatThePlanCounts(t *testing.T) {
 		own      money.Nano
 		overage  string
 	}{{roomy(), 400_000_000, "0.1"}, {billed, 500_000_000, "0.2"}} {
-		got, p := chargeFor(req, thirtyCents(), flatBook(), c.contract)
+		got, p := chargeFor(&req, thirtyCents(), flatBook(), &c.contract)
 		if p != nil || got.own.Nanos != c.own || got.overage.String() != c.overage || got.raw.String() != "0.4" || got.own.OutputTokens != 40 {
 			t.Errorf("%+v, %v", got, p)
 		}
@@ -65,7 +71,7 @@ func TestChargeCountsWhatThePlanCounts(t *testing.T) {
 
 func TestChargeUnpricedKeepsTheHold(t *testing.T) {
 	req := settleRequest{Meters: map[string]json.Number{"output_tokens": "1", "search_units": "1"}}
-	got, p := chargeFor(req, thirtyCents(), flatBook(), roomy())
+	got, p := chargeFor(&req, thirtyCents(), flatBook(), unlimited())
 	if p != nil || got.raw != nil || got.own.Nanos != 300_000_000 || got.estimated {
 		t.Errorf("%+v, %v", got, p)
 	}
@@ -89,7 +95,7 @@ func TestUnknownUsageIsFlagged(t *testing.T) {
 		{`{"prompt_tokens":3,"completion_tokens":5,"total_tokens":9}`, "chat.completions", "", "total_mismatch", false},
 		{`{"prompt_tokens":3,"completion_tokens":5,"total_tokens":8,"queue_time":2}`, "chat.completions", "", "", false},
 	} {
-		got, p := chargeFor(settleRequest{Usage: json.RawMessage(c.usage), API: c.api, Status: c.status}, thirtyCents(), flatBook(), roomy())
+		got, p := chargeFor(&settleRequest{Usage: json.RawMessage(c.usage), API: c.api, Status: c.status}, thirtyCents(), flatBook(), unlimited())
 		if p != nil || got.estimated != c.estimated || strings.Join(got.flags, " ") != c.flags || c.estimated && got.raw.String() != "0.3" {
 			t.Errorf("%s: %+v, %v", c.usage, got, p)
 		}
@@ -111,11 +117,11 @@ func TestNoContentGoesOn(t *testing.T) {
 		"large, bare?": {`{"prompt_tokens":1,"completion_tokens":2,"text":` + text + `}`, false},
 	} {
 		req := settleRequest{Usage: json.RawMessage(c.raw), API: "chat.completions", ServiceTier: "priority"}
-		got, p := chargeFor(req, thirtyCents(), flatBook(), roomy())
+		got, p := chargeFor(&req, thirtyCents(), flatBook(), unlimited())
 		if p != nil || got.raw.String() != "0.03" {
 			t.Fatalf("%s: %+v, %v", name, got, p)
 		}
-		ev := got.event(req, thirtyCents(), "id", usageevent.OutcomeSettled, "direct", got.own.Nanos, time.Unix(0, 0))
+		ev := got.event(&req, thirtyCents(), "id", usageevent.OutcomeSettled, "direct", got.own.Nanos, time.Unix(0, 0))
 		if encoded := usageevent.Encode(ev); bytes.Contains(encoded, []byte("secret")) || (ev.Data.Meters != nil) != c.meters || (ev.Data.Usage == nil) != c.meters {
 			t.Errorf("%s: %s", name, encoded)
 		}
@@ -139,11 +145,11 @@ func TestNoContentGoesOn(t *testing.T) {
 func TestEventsDecode(t *testing.T) {
 	s := thirtyCents()
 	req := settleRequest{Meters: map[string]json.Number{"output_tokens": "20"}, ResponseID: "resp-1"}
-	c, p := chargeFor(req, s, flatBook(), roomy())
+	c, p := chargeFor(&req, s, flatBook(), unlimited())
 	if p != nil {
 		t.Fatal(p)
 	}
-	e := ending{req: req, subj: s, charge: c, fingerprint: c.fingerprint(req, s), now: time.Date(2026, 12, 1, 0, 1, 0, 0, time.UTC)}
+	e := ending{req: req, subj: *s, charge: c, fingerprint: c.fingerprint(&req, s), now: time.Date(2026, 12, 1, 0, 1, 0, 0, time.UTC)}
 	secret, err := identity.NewSecret(bytes.Repeat([]byte("k"), 32))
 	if err != nil {
 		t.Fatal(err)
@@ -170,11 +176,11 @@ func TestEventsDecode(t *testing.T) {
 func TestFingerprintIsOfTheContent(t *testing.T) {
 	s := thirtyCents()
 	of := func(req settleRequest) string {
-		c, p := chargeFor(req, s, flatBook(), roomy())
+		c, p := chargeFor(&req, s, flatBook(), unlimited())
 		if p != nil {
 			t.Fatal(p)
 		}
-		return string(c.fingerprint(req, s))
+		return string(c.fingerprint(&req, s))
 	}
 	base := settleRequest{Usage: json.RawMessage(`{"prompt_tokens":1, "completion_tokens":2}`), API: "chat.completions"}
 	same := settleRequest{Usage: json.RawMessage(`{"completion_tokens":2,"prompt_tokens":1}`), API: "chat.completions", Status: "SUCCESS", Receipt: "whatever"}

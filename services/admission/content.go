@@ -12,7 +12,7 @@ import (
 
 // passable is the provider's object as the event carries it, if that says the same as the whole. The usual one is all usage,
 // so nothing but its order can change: that is said by whole, which has the same bytes then.
-func passable(req settleRequest, u usage.Usage, provider string) (bare json.RawMessage, whole usageevent.Ordered, ok bool) {
+func passable(req *settleRequest, u *usage.Usage, provider string) (bare json.RawMessage, whole usageevent.Ordered, ok bool) {
 	if whole, ok = req.ordered, req.ordered.Bytes() != nil; !ok {
 		whole, ok = usageevent.Order(req.Usage, isUsage)
 	}
@@ -21,7 +21,7 @@ func passable(req settleRequest, u usage.Usage, provider string) (bare json.RawM
 	}
 	bare = usageevent.Canonical(withoutContent(req.Usage))
 	again, err := usage.Normalise(provider, req.API, bare)
-	return bare, whole, err == nil && len(bare) <= maxRawUsage && reflect.DeepEqual(again, u)
+	return bare, whole, err == nil && len(bare) <= maxRawUsage && reflect.DeepEqual(again, *u)
 }
 
 // isContent names the members of providers' responses that carry text.

@@ -85,7 +85,7 @@ func stricter[N ~int64](a, b N) N {
 }
 
 // counted is what a raw cost counts as against the tenant's ceilings.
-func counted(c tenant.Contract, raw money.USD) money.USD {
+func counted(c *tenant.Contract, raw money.USD) money.USD {
 	if c.Count == tenant.CountBilled {
 		return money.ApplyMarkup(raw, c.Markup)
 	}

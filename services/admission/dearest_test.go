@@ -82,7 +82,7 @@ func TestKillsReachWhatHasNoPrice(t *testing.T) {
 // Goal: what ends a reservation that was held without a price is charged by its own price or not at all, never by the rates
 // it was held at. Method: each way to end it, with and without a price that came meanwhile.
 func TestEndsOfADearestHold(t *testing.T) {
-	held := subject{tenant: "acme", id: "r1", reservedAt: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), epoch: 7, direct: true,
+	held := &subject{tenant: "acme", id: "r1", reservedAt: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), epoch: 7, direct: true,
 		held: admit.Estimate{Nanos: 1_300_000_000, InputTokens: 10, OutputTokens: 20},
 		call: call{Provider: "openai", Model: "new", EstimateUSD: dollars("1.3"), Dearest: true,
 			Meters: map[string]money.Decimal{"input_tokens": number("10"), "output_tokens": number("20")}}}
@@ -103,7 +103,7 @@ func TestEndsOfADearestHold(t *testing.T) {
 		{"no usage, another model named", without, named, 1_100_000_000, "1.1"},
 		{"failed", without, settleRequest{Status: statusFailed}, 0, "0"},
 	} {
-		got, p := chargeFor(c.req, held, c.svc.catalogs.prices.Book(), roomy())
+		got, p := chargeFor(&c.req, held, c.svc.catalogs.prices.Book(), unlimited())
 		if p != nil || got.own.Nanos != c.own || (got.raw == nil) != (c.cost == "") || got.raw != nil && got.raw.String() != c.cost || got.overage.Sign() != 0 {
 			t.Errorf("%s: %+v, %v", c.name, got, p)
 			continue
@@ -111,7 +111,7 @@ func TestEndsOfADearestHold(t *testing.T) {
 		if slices.Contains(got.flags, "unpriced") != (c.cost == "") {
 			t.Errorf("%s: flags %v", c.name, got.flags)
 		}
-		if ev := got.event(c.req, held, "id", usageevent.OutcomeSettled, "direct", got.own.Nanos, held.reservedAt); ev.Data.Reservation.EstimateUSD != nil {
+		if ev := got.event(&c.req, held, "id", usageevent.OutcomeSettled, "direct", got.own.Nanos, held.reservedAt); ev.Data.Reservation.EstimateUSD != nil {
 			t.Errorf("%s: the event says what was held as if it were a price", c.name)
 		}
 	}
@@ -119,9 +119,9 @@ func TestEndsOfADearestHold(t *testing.T) {
 		t.Errorf("expired: %+v", ev.Data.Reservation)
 	}
 
-	grown := held
-	grown.held.OutputTokens = 30
-	if got := without.grown(grown); got.call.Meters["output_tokens"].String() != "30" || got.call.EstimateUSD.String() != "1.8" {
+	got := *held
+	got.held.OutputTokens = 30
+	if without.grow(&got); got.call.Meters["output_tokens"].String() != "30" || got.call.EstimateUSD.String() != "1.8" {
 		t.Errorf("grown: %+v", got.call)
 	}
 	if so, err := usedSoFar(without.catalogs.prices.Book(), roomy(), held, 30); err != nil || so.Nanos != 1_800_000_000 {

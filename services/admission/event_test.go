@@ -61,7 +61,7 @@ func TestAcceptedMeansBooked(t *testing.T) {
 		if p != nil {
 			t.Fatal(p)
 		}
-		s := subject{tenant: "acme", id: reserve.ReservationID, reservedAt: time.Date(2026, 11, 30, 23, 59, 59, 123456000, time.UTC), epoch: 7, held: admit.Estimate{Nanos: 300_000_000}, direct: true,
+		s := &subject{tenant: "acme", id: reserve.ReservationID, reservedAt: time.Date(2026, 11, 30, 23, 59, 59, 123456000, time.UTC), epoch: 7, held: admit.Estimate{Nanos: 300_000_000}, direct: true,
 			call: call{Provider: reserve.Provider, Model: reserve.Model, EstimateUSD: dollars("0.3"), Meters: meters(e), PriceVersion: flat().ID, Root: x.RootExecutionID,
 				ParentAgent: reserve.ParentAgentID, Agent: reserve.AgentID, CostCenter: cmp.Or(x.CostCenter, reserve.CostCenter)}}
 		for range 80 { // enough that chance does not leave too few
@@ -76,7 +76,7 @@ func TestAcceptedMeansBooked(t *testing.T) {
 }
 
 // settled settles once, somehow; false if that is refused.
-func settled(t *rapid.T, secret identity.Secret, s subject) bool {
+func settled(t *rapid.T, secret identity.Secret, s *subject) bool {
 	text := func(name string) string { return awkward(t, name) }
 	settle := settleRequest{Status: rapid.SampledFrom([]string{"", "SUCCESS", "FAILED", "PARTIAL"}).Draw(t, "status")}
 	for range rapid.IntRange(0, 2).Draw(t, "texts") {
@@ -91,11 +91,11 @@ func settled(t *rapid.T, secret identity.Secret, s subject) bool {
 	if settle.check() != nil || ofTenant("acme", settle.Traceparent, settle.Tracestate) != nil {
 		return false
 	}
-	c, p := chargeFor(settle, s, flatBook(), roomy())
+	c, p := chargeFor(&settle, s, flatBook(), unlimited())
 	if p != nil {
 		return false
 	}
-	end := ending{req: settle, subj: s, charge: c, now: s.reservedAt.Add(time.Minute)}
+	end := ending{req: settle, subj: *s, charge: c, now: s.reservedAt.Add(time.Minute)}
 	row, event, p := end.first(secret, "direct")
 	if p != nil {
 		t.Fatalf("%s: %v", event.Payload, p)
@@ -197,7 +197,7 @@ func TestChargeByStatus(t *testing.T) {
 		{"a cache hit, as usage", settleRequest{Usage: json.RawMessage(`{"prompt_tokens":0,"completion_tokens":0}`)}, "0", false},
 		{"null usage beside meters", settleRequest{Usage: json.RawMessage(`null`), Meters: quantities{"output_tokens": "1"}}, "0.01", false},
 	} {
-		got, p := chargeFor(c.req, thirtyCents(), flatBook(), roomy())
+		got, p := chargeFor(&c.req, thirtyCents(), flatBook(), unlimited())
 		if p != nil || got.raw == nil || got.raw.String() != c.raw || got.estimated != c.estimated {
 			t.Errorf("%s: %+v, %v", c.name, got, p)
 			continue

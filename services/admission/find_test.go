@@ -97,7 +97,7 @@ func TestChargesThatAskTheHold(t *testing.T) {
 		if p := decodeStrict([]byte(body), &req); p != nil {
 			t.Fatal(p)
 		}
-		c, p := chargeFor(req, subj, s.catalogs.prices.Book(), contract)
+		c, p := chargeFor(&req, &subj, s.catalogs.prices.Book(), &contract)
 		if p != nil {
 			t.Fatal(body, p)
 		}
@@ -106,7 +106,8 @@ func TestChargesThatAskTheHold(t *testing.T) {
 		}
 		grown := subj
 		grown.held = admit.Estimate{Nanos: subj.held.Nanos + 1_000_000, InputTokens: subj.held.InputTokens, OutputTokens: subj.held.OutputTokens + 100}
-		again, p := chargeFor(req, s.grown(grown), s.catalogs.prices.Book(), contract)
+		s.grow(&grown)
+		again, p := chargeFor(&req, &grown, s.catalogs.prices.Book(), &contract)
 		if p != nil {
 			t.Fatal(body, p)
 		}
@@ -126,8 +127,7 @@ func TestOverageAboveAGrownHold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var e ending
-		e.subj.held.Nanos = c.was
+		e := ending{subj: subject{held: admit.Estimate{Nanos: c.was}}}
 		if amount.Cmp(c.was.USD()) > 0 {
 			e.charge.overage = amount.Sub(c.was.USD())
 		}

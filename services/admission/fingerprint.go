@@ -14,7 +14,7 @@ import (
 // fingerprint names what a settle says, whatever becomes of it: the same again is a repeat, other content a conflict. It
 // is compared within one reservation only, so what the reservation says is no part of it. Neither is the receipt; numbers
 // in the provider's usage are compared as written.
-func (c charge) fingerprint(req settleRequest, s subject) []byte {
+func (c *charge) fingerprint(req *settleRequest, s *subject) []byte {
 	var room [1024]byte // enough for nearly every settle, without the heap
 	b := room[:0]
 	for _, text := range [...]string{cmp.Or(req.Model, s.call.Model), req.API, req.ServiceTier, c.cacheHit, c.status,

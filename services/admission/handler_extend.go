@@ -45,13 +45,13 @@ func (s *Service) extendFound(ctx context.Context, c caller, id string, req exte
 		return answer{}, conflict(*row, howEnded(*row))
 	}
 	if recovering {
-		return s.keepHold(ctx, c, epoch, req, subj)
+		return s.keepHold(ctx, c, epoch, req, &subj)
 	}
 	t, err := s.of(c.tenant)
 	if err != nil {
 		return answer{}, err
 	}
-	request, p := s.growth(c, req, subj)
+	request, p := s.growth(c, req, &subj)
 	if p != nil {
 		return answer{}, p
 	}
@@ -69,7 +69,7 @@ func (s *Service) extendFound(ctx context.Context, c caller, id string, req exte
 	if reply.Found && reply.Stop {
 		s.decisions.refused(c, id, subj.call, reply.Refusal, s.deps.Now())
 	}
-	return s.extended(ctx, subj, reply)
+	return s.extended(ctx, &subj, reply)
 }
 
 func (req extendRequest) check() *Problem {
@@ -83,7 +83,7 @@ func (req extendRequest) check() *Problem {
 }
 
 // growth is what must be held from now on.
-func (s *Service) growth(c caller, req extendRequest, subj subject) (budgetstore.ExtendRequest, *Problem) {
+func (s *Service) growth(c caller, req extendRequest, subj *subject) (budgetstore.ExtendRequest, *Problem) {
 	loc, err := s.zones.Of(c.contract)
 	if err != nil {
 		return budgetstore.ExtendRequest{}, problem(codeInternal, "The tenant's time zone is not known here.")
@@ -100,12 +100,12 @@ func (s *Service) growth(c caller, req extendRequest, subj subject) (budgetstore
 }
 
 // usedSoFar is what a call costs that has its estimated prompt behind it and has written output tokens so far.
-func usedSoFar(book *pricing.Book, contract tenant.Contract, s subject, output int64) (admit.Estimate, error) {
+func usedSoFar(book *pricing.Book, contract tenant.Contract, s *subject, output int64) (admit.Estimate, error) {
 	usd, err := costOf(book, s.call, s.reservedAt, pricing.Estimate{MaxOutputTokens: output, Meters: inputsOf(s.call)})
 	if err != nil {
 		return admit.Estimate{}, err
 	}
-	nanos, err := money.CeilNano(counted(contract, usd))
+	nanos, err := money.CeilNano(counted(&contract, usd))
 	return admit.Estimate{Nanos: nanos, OutputTokens: output}, err
 }
 
@@ -120,7 +120,7 @@ func inputsOf(c call) usage.Meters {
 	return m
 }
 
-func (s *Service) extended(ctx context.Context, subj subject, reply budgetstore.ExtendReply) (answer, error) {
+func (s *Service) extended(ctx context.Context, subj *subject, reply budgetstore.ExtendReply) (answer, error) {
 	out := extendAnswer{ReservationID: subj.id, State: stateOpen, Stop: reply.Stop}
 	switch {
 	case !reply.Found && subj.recalled:
@@ -138,7 +138,7 @@ func (s *Service) extended(ctx context.Context, subj subject, reply budgetstore.
 }
 
 // notOpen says why a reservation cannot be extended: it has ended, its lease ran out, or Redis has forgotten it.
-func (s *Service) notOpen(ctx context.Context, subj subject) error {
+func (s *Service) notOpen(ctx context.Context, subj *subject) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	row, ended, err := s.rows.Get(ctx, subj.tenant, subj.id)

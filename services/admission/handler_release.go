@@ -25,14 +25,14 @@ func (s *Service) release(ctx context.Context, c caller, id string, req releaseR
 	}
 
 	// decide, save: Postgres decides between this and settle and expiry
-	body, err := s.saveRelease(ctx, subj, row)
+	body, err := s.saveRelease(ctx, &subj, row)
 	if err == nil {
-		s.forget(subj)
+		s.forget(&subj)
 	}
 	return answer{status: http.StatusOK, body: body}, err
 }
 
-func (s *Service) saveRelease(ctx context.Context, subj subject, known *pgstore.Row) ([]byte, error) {
+func (s *Service) saveRelease(ctx context.Context, subj *subject, known *pgstore.Row) ([]byte, error) {
 	if known != nil {
 		return s.meetRelease(ctx, subj, *known)
 	}
@@ -56,7 +56,7 @@ func (s *Service) saveRelease(ctx context.Context, subj subject, known *pgstore.
 
 // meetRelease is a release of a reservation that has ended: again is fine, after anything else it is too late. Usage
 // beats release.
-func (s *Service) meetRelease(ctx context.Context, subj subject, row pgstore.Row) ([]byte, error) {
+func (s *Service) meetRelease(ctx context.Context, subj *subject, row pgstore.Row) ([]byte, error) {
 	switch {
 	case !row.ReservedAt.Equal(subj.reservedAt):
 		s.freeHold(ctx, subj)
@@ -70,7 +70,7 @@ func (s *Service) meetRelease(ctx context.Context, subj subject, row pgstore.Row
 }
 
 // applyRelease gives the hold back in Redis. What Redis misses now, the reaper repeats when the lease runs out.
-func (s *Service) applyRelease(ctx context.Context, subj subject) {
+func (s *Service) applyRelease(ctx context.Context, subj *subject) {
 	if epoch, making := s.epochs.recovering(s.deps.Now()); making {
 		s.forgetHold(ctx, epoch, subj)
 		return

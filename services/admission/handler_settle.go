@@ -25,9 +25,9 @@ func (s *Service) settle(ctx context.Context, c caller, id string, req settleReq
 		return answer{}, p
 	}
 
-	body, err := s.settleFound(ctx, c, id, req, s.recallOr)
+	body, err := s.settleFound(ctx, &c, id, &req, s.recallOr)
 	if errors.Is(err, errRecalled) {
-		body, err = s.settleFound(ctx, c, id, req, s.find)
+		body, err = s.settleFound(ctx, &c, id, &req, s.find)
 	}
 	if err != nil {
 		return answer{}, err
@@ -39,40 +39,42 @@ func (s *Service) settle(ctx context.Context, c caller, id string, req settleReq
 type finder func(ctx context.Context, tenant, id, receipt string) (subject, *pgstore.Row, error)
 
 // settleFound settles what is found, and gives the body to answer.
-func (s *Service) settleFound(ctx context.Context, c caller, id string, req settleRequest, find finder) ([]byte, error) {
+func (s *Service) settleFound(ctx context.Context, c *caller, id string, req *settleRequest, find finder) ([]byte, error) {
 	// load
-	subj, stored, err := find(ctx, c.tenant, id, string(req.Receipt))
-	if err != nil {
+	e := ending{req: *req}
+	var stored *pgstore.Row
+	var err error
+	if e.subj, stored, err = find(ctx, c.tenant, id, string(req.Receipt)); err != nil {
 		return nil, err
 	}
-	s.metrics.found(subj, stored)
-	subj = s.grown(subj)
-	contract, ok := s.catalogs.tenants.At(c.tenant, subj.reservedAt)
+	s.metrics.found(&e.subj, stored)
+	s.grow(&e.subj)
+	contract, ok := s.catalogs.tenants.At(c.tenant, e.subj.reservedAt)
 	if !ok {
 		contract = c.contract
 	}
 
 	// decide
-	ch, p := chargeFor(req, subj, s.catalogs.prices.Book(), contract)
-	if p != nil {
+	var p *Problem
+	if e.charge, p = chargeFor(&e.req, &e.subj, s.catalogs.prices.Book(), &contract); p != nil {
 		return nil, p
 	}
-	if subj.recalled && ch.asksTheHold() {
+	if e.subj.recalled && e.charge.asksTheHold() {
 		return nil, errRecalled
 	}
-	e := ending{req: req, subj: subj, charge: ch, fingerprint: ch.fingerprint(req, subj), now: s.deps.Now()}
+	e.fingerprint, e.now = e.charge.fingerprint(&e.req, &e.subj), s.deps.Now()
 
 	// save
-	body, err := s.saveSettle(ctx, e, stored)
+	body, err := s.saveSettle(ctx, &e, stored)
 	if err == nil {
-		s.forget(subj)
+		s.forget(&e.subj)
 	}
 
 	// emit: the outbox row is committed with the settle.
 	return body, err
 }
 
-func (req settleRequest) check() *Problem {
+func (req *settleRequest) check() *Problem {
 	switch req.Status {
 	case "", statusSuccess, statusFailed, statusPartial:
 	default:
@@ -111,7 +113,7 @@ type ending struct {
 
 // saveSettle records the settle, or finds out what it meets, and gives the body to answer. known is a row that was read
 // already.
-func (s *Service) saveSettle(ctx context.Context, e ending, known *pgstore.Row) ([]byte, error) {
+func (s *Service) saveSettle(ctx context.Context, e *ending, known *pgstore.Row) ([]byte, error) {
 	if known != nil {
 		return s.meet(ctx, e, *known)
 	}
@@ -129,7 +131,7 @@ func (s *Service) saveSettle(ctx context.Context, e ending, known *pgstore.Row) 
 	}
 	switch {
 	case !done && e.subj.recalled: // it had ended, elsewhere: what it is by now, Redis and the row say
-		s.forget(e.subj)
+		s.forget(&e.subj)
 		return nil, errRecalled
 	case !done:
 		return s.meet(ctx, e, stored)
@@ -138,7 +140,7 @@ func (s *Service) saveSettle(ctx context.Context, e ending, known *pgstore.Row) 
 	if mode != pgstore.OwnDirect {
 		return row.Answer, nil
 	}
-	switch was, err := s.applySettle(ctx, e.subj, e.charge.own); {
+	switch was, err := s.applySettle(ctx, &e.subj, e.charge.own); {
 	case err == nil && !was.Applied:
 		s.metrics.holdGone.Inc()
 	case was.Held.Nanos > e.subj.held.Nanos: // another replica has grown it: it was recalled
@@ -149,9 +151,9 @@ func (s *Service) saveSettle(ctx context.Context, e ending, known *pgstore.Row) 
 
 // heldMore corrects what a settle says of its hold, which only the script has found out. Nothing that is charged depends on
 // it, nor on the event's held_nanos, which stays.
-func (s *Service) heldMore(ctx context.Context, e ending, row pgstore.Row, held admit.Estimate) []byte {
-	e = e.holding(held)
-	row.HeldNanos, row.Answer = held.Nanos, e.answer(row.EventID, false)
+func (s *Service) heldMore(ctx context.Context, e *ending, row pgstore.Row, held admit.Estimate) []byte {
+	told := e.holding(held)
+	row.HeldNanos, row.Answer = held.Nanos, told.answer(row.EventID, false)
 	write, cancel := s.bounded(ctx)
 	defer cancel()
 	if err := s.rows.SetHeld(write, row); err != nil { // a repeat is told the first figures; this answer has the right ones
@@ -172,7 +174,7 @@ func (e ending) holding(held admit.Estimate) ending {
 }
 
 // end records a settle as the first end: row, or the one that was first, and false.
-func (s *Service) end(ctx context.Context, e ending, mode pgstore.OwnMode) (row, stored pgstore.Row, done bool, err error) {
+func (s *Service) end(ctx context.Context, e *ending, mode pgstore.OwnMode) (row, stored pgstore.Row, done bool, err error) {
 	row, event, p := e.first(s.cfg.Secret, mode)
 	if p != nil {
 		return row, row, false, p
@@ -186,7 +188,7 @@ func (s *Service) end(ctx context.Context, e ending, mode pgstore.OwnMode) (row,
 // applySettle replaces the hold by the actual. Postgres has it already: what Redis misses now, the journal reader does.
 // A hold that is not there was settled by somebody else who has read the row, or was deleted by hand: nothing is added in
 // its place, because that would count twice where it was the former.
-func (s *Service) applySettle(ctx context.Context, subj subject, own admit.Estimate) (budgetstore.Ending, error) {
+func (s *Service) applySettle(ctx context.Context, subj *subject, own admit.Estimate) (budgetstore.Ending, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	was, err := s.counters.Settle(ctx, subj.ref(), own)
@@ -200,22 +202,22 @@ func (s *Service) applySettle(ctx context.Context, subj subject, own admit.Estim
 	return was, err
 }
 
-func (s subject) ref() budgetstore.Ref {
+func (s *subject) ref() budgetstore.Ref {
 	return budgetstore.Ref{Tenant: budgetstore.Tenant{ID: s.tenant, Epoch: s.epoch}, ID: s.id, ReservedAt: s.reservedAt, Root: s.call.Root}
 }
 
 // meet decides what a settle means for a reservation that has ended already (design.md 4.3):
 // the same again is answered again, a figure after an expiry, a release or an estimate is taken once, a settle after
 // usage from elsewhere is booked and the attributor cancels the surplus, and everything else is a conflict.
-func (s *Service) meet(ctx context.Context, e ending, row pgstore.Row) ([]byte, error) {
+func (s *Service) meet(ctx context.Context, e *ending, row pgstore.Row) ([]byte, error) {
 	if !row.ReservedAt.Equal(e.subj.reservedAt) {
-		s.freeHold(ctx, e.subj)
+		s.freeHold(ctx, &e.subj)
 		return nil, conflict(row, "This reservation id belongs to an earlier reservation; its hold was freed.")
 	}
 	switch {
 	case row.Outcome == pgstore.Settled && bytes.Equal(row.Fingerprint, e.fingerprint):
 		if e.subj.direct && row.OwnMode == pgstore.OwnDirect && row.Epoch == e.subj.epoch { // the first one missed Redis
-			_, _ = s.applySettle(ctx, e.subj, admit.Estimate{Nanos: row.OwnNanos, InputTokens: e.charge.own.InputTokens, OutputTokens: e.charge.own.OutputTokens})
+			_, _ = s.applySettle(ctx, &e.subj, admit.Estimate{Nanos: row.OwnNanos, InputTokens: e.charge.own.InputTokens, OutputTokens: e.charge.own.OutputTokens})
 		}
 		return row.Answer, nil
 	case row.Late != nil && bytes.Equal(row.Late.Fingerprint, e.fingerprint):
@@ -232,7 +234,7 @@ func (s *Service) meet(ctx context.Context, e ending, row pgstore.Row) ([]byte, 
 }
 
 // freeHold gives back a hold that can never be settled, since its id belongs to another reservation in Postgres (I11).
-func (s *Service) freeHold(ctx context.Context, subj subject) {
+func (s *Service) freeHold(ctx context.Context, subj *subject) {
 	if !subj.direct {
 		return
 	}
@@ -271,7 +273,7 @@ func howEnded(row pgstore.Row) string {
 }
 
 // settleExternal books a settle whose usage came from elsewhere first. The hold is gone, so the journal adds the amount.
-func (s *Service) settleExternal(ctx context.Context, e ending) ([]byte, error) {
+func (s *Service) settleExternal(ctx context.Context, e *ending) ([]byte, error) {
 	row, event, p := e.first(s.cfg.Secret, pgstore.OwnJournal)
 	if p != nil {
 		return nil, p
@@ -293,13 +295,13 @@ func (s *Service) settleExternal(ctx context.Context, e ending) ([]byte, error) 
 
 // settleLate books the one late figure. It counts as external: the hold is gone and its estimate, if it stayed, is
 // reversed by the attributor.
-func (s *Service) settleLate(ctx context.Context, e ending, row pgstore.Row) ([]byte, error) {
+func (s *Service) settleLate(ctx context.Context, e *ending, row pgstore.Row) ([]byte, error) {
 	if e.charge.estimated { // a late figure without usage: the estimate is all there is to say
 		e.charge.meters = e.subj.call.Meters
 	}
 	id := e.subj.eventID("late")
 	answer := e.answer(id, true)
-	event, p := readable(s.cfg.Secret, e.charge.event(e.req, e.subj, id, usageevent.OutcomeLate, "", 0, e.now))
+	event, p := readable(s.cfg.Secret, e.charge.event(&e.req, &e.subj, id, usageevent.OutcomeLate, "", 0, e.now))
 	if p != nil {
 		return nil, p
 	}
@@ -319,7 +321,7 @@ func (s *Service) settleLate(ctx context.Context, e ending, row pgstore.Row) ([]
 }
 
 // first is the row and the event of a settle that comes first.
-func (e ending) first(secret identity.Secret, mode pgstore.OwnMode) (pgstore.Row, outbox.Event, *Problem) {
+func (e *ending) first(secret identity.Secret, mode pgstore.OwnMode) (pgstore.Row, outbox.Event, *Problem) {
 	id, outcome := e.subj.eventID("settle"), usageevent.OutcomeSettled
 	if e.charge.estimated {
 		outcome = usageevent.OutcomeEstimated
@@ -327,17 +329,17 @@ func (e ending) first(secret identity.Secret, mode pgstore.OwnMode) (pgstore.Row
 	row := e.subj.row(pgstore.Settled)
 	row.Estimated, row.Fingerprint, row.OwnMode, row.OwnNanos = e.charge.estimated, e.fingerprint, mode, e.charge.own.Nanos
 	row.EventID, row.Answer = id, e.answer(id, false)
-	event, p := readable(secret, e.charge.event(e.req, e.subj, id, outcome, string(mode), e.charge.own.Nanos, e.now))
+	event, p := readable(secret, e.charge.event(&e.req, &e.subj, id, outcome, string(mode), e.charge.own.Nanos, e.now))
 	return row, event, p
 }
 
 // row is the record of the subject's end, without what depends on how it ended.
-func (s subject) row(outcome pgstore.Outcome) pgstore.Row {
+func (s *subject) row(outcome pgstore.Outcome) pgstore.Row {
 	return pgstore.Row{Tenant: s.tenant, ReservationID: s.id, ReservedAt: s.reservedAt, Outcome: outcome, HeldNanos: s.held.Nanos,
 		Epoch: s.epoch, Call: s.rawCall}
 }
 
-func (e ending) answer(eventID string, late bool) []byte {
+func (e *ending) answer(eventID string, late bool) []byte {
 	body := settleAnswer{
 		ReservationID: e.subj.id, State: string(pgstore.Settled), Status: e.charge.status, CostUSD: e.charge.raw,
 		BilledUSD: e.charge.billed, ReservedUSD: e.subj.held.Nanos.USD(), OverageUSD: e.charge.overage, Estimated: e.charge.estimated, Late: late,

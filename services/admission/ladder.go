@@ -106,7 +106,7 @@ func fits(v pricing.Version, e pricing.Estimate) bool {
 
 // reservedFor is what a priced estimate holds.
 func reservedFor(k *tenant.Contract, usd money.USD, e pricing.Estimate) (admit.Estimate, error) {
-	nanos, err := money.CeilNano(counted(*k, usd))
+	nanos, err := money.CeilNano(counted(k, usd))
 	in, out := tokens(e)
 	return admit.Estimate{Nanos: nanos, InputTokens: in, OutputTokens: out}.AtLeast(minimumHold), err
 }

@@ -259,16 +259,16 @@ func TestCacheHitIsFree(t *testing.T) {
 		if p := req.check(); p != nil {
 			t.Fatal(p)
 		}
-		got, p := chargeFor(req, thirtyCents(), flatBook(), roomy())
+		got, p := chargeFor(&req, thirtyCents(), flatBook(), unlimited())
 		if p != nil || got.raw.String() != "0" || got.billed.String() != "0" || got.own != (admit.Estimate{}) || got.estimated || got.status != statusSuccess || fmt.Sprint(got.flags) != "[cache_hit]" {
 			t.Errorf("%+v, %v", got, p)
 		}
-		ev, err := usageevent.Decode(usageevent.Encode(got.event(req, thirtyCents(), "id", usageevent.OutcomeSettled, "direct", 0, time.Unix(1_700_000_000, 0))), nil)
+		ev, err := usageevent.Decode(usageevent.Encode(got.event(&req, thirtyCents(), "id", usageevent.OutcomeSettled, "direct", 0, time.Unix(1_700_000_000, 0))), nil)
 		if err != nil || ev.Data.CacheHit != kind || ev.Data.Usage != nil || ev.Data.Reservation.OwnNanos != 0 {
 			t.Errorf("%+v, %v", ev, err)
 		}
-		free, p := chargeFor(settleRequest{Meters: quantities{"output_tokens": "0"}}, thirtyCents(), flatBook(), roomy())
-		if p != nil || bytes.Equal(free.fingerprint(settleRequest{}, thirtyCents()), got.fingerprint(req, thirtyCents())) {
+		free, p := chargeFor(&settleRequest{Meters: quantities{"output_tokens": "0"}}, thirtyCents(), flatBook(), unlimited())
+		if p != nil || bytes.Equal(free.fingerprint(&settleRequest{}, thirtyCents()), got.fingerprint(&req, thirtyCents())) {
 			t.Errorf("a cache hit and a call that used nothing are the same: %v", p)
 		}
 	}
@@ -298,15 +298,15 @@ func TestResponseNamesTheModel(t *testing.T) {
 	} {
 		req := settleRequest{API: "chat.completions", Model: c.named,
 			Usage: json.RawMessage(`{"id":"c1","model":"` + c.response + `","usage":{"prompt_tokens":0,"completion_tokens":40,"total_tokens":40}}`)}
-		got, p := chargeFor(req, thirtyCents(), book, roomy())
+		got, p := chargeFor(&req, thirtyCents(), book, unlimited())
 		if p != nil || got.raw.String() != c.cost {
 			t.Fatalf("%+v: %+v, %v", c, got, p)
 		}
-		ev := got.event(req, thirtyCents(), "id", usageevent.OutcomeSettled, "direct", got.own.Nanos, time.Unix(1, 0))
+		ev := got.event(&req, thirtyCents(), "id", usageevent.OutcomeSettled, "direct", got.own.Nanos, time.Unix(1, 0))
 		if dear := c.cost == "1.2"; ev.Data.Model != c.charged || (len(got.flags) == 1) != dear || (len(ev.Data.Reservation.Flags) == 1) != dear {
 			t.Errorf("%+v: %s charged, flags %v", c, ev.Data.Model, got.flags)
 		}
-		if again, p := chargeFor(req, thirtyCents(), flatBook(), roomy()); p != nil || c.named == "" && !bytes.Equal(again.fingerprint(req, thirtyCents()), got.fingerprint(req, thirtyCents())) {
+		if again, p := chargeFor(&req, thirtyCents(), flatBook(), unlimited()); p != nil || c.named == "" && !bytes.Equal(again.fingerprint(&req, thirtyCents()), got.fingerprint(&req, thirtyCents())) {
 			t.Errorf("%+v: the same settle is another once a price is known, %v", c, p)
 		}
 	}
@@ -340,7 +340,7 @@ func TestDearerModel(t *testing.T) {
 		{"estimated, unheard of", "unheard-of", nil, "0.3", "0", false},
 	} {
 		req := settleRequest{Model: c.model, Meters: c.meters}
-		got, p := chargeFor(req, thirtyCents(), book, roomy())
+		got, p := chargeFor(&req, thirtyCents(), book, unlimited())
 		if p != nil {
 			t.Fatalf("%s: %v", c.name, p)
 		}
@@ -352,7 +352,7 @@ func TestDearerModel(t *testing.T) {
 		if cost != c.cost || got.overage.String() != c.overage || flagged != c.flagged || got.estimated != (c.meters == nil) {
 			t.Errorf("%s: $%s, overage %s, flags %v, estimated %v", c.name, cost, got.overage, got.flags, got.estimated)
 		}
-		ev := got.event(req, thirtyCents(), "id", usageevent.OutcomeSettled, "direct", got.own.Nanos, time.Unix(1, 0))
+		ev := got.event(&req, thirtyCents(), "id", usageevent.OutcomeSettled, "direct", got.own.Nanos, time.Unix(1, 0))
 		if (len(ev.Data.Reservation.Flags) == 1) != c.flagged || got.estimated && ev.Data.Reservation.EstimateUSD.String() != c.cost {
 			t.Errorf("%s: %+v", c.name, ev.Data.Reservation)
 		}

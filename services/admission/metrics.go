@@ -92,7 +92,7 @@ const codeGood = "ok"
 func (m *metrics) settled(mode string) { m.settles.WithLabelValues(mode).Inc() }
 
 // found counts where a settle found its reservation.
-func (m *metrics) found(subj subject, row *pgstore.Row) {
+func (m *metrics) found(subj *subject, row *pgstore.Row) {
 	where := "receipt"
 	switch {
 	case subj.recalled:

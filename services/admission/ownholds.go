@@ -168,10 +168,10 @@ func (s *Service) remember(h hold) {
 }
 
 // rememberExtended notes a hold that was extended here, wherever it was granted.
-func (s *Service) rememberExtended(subj subject, held admit.Estimate, ends time.Time) {
+func (s *Service) rememberExtended(subj *subject, held admit.Estimate, ends time.Time) {
 	s.holds.granted(ownHold{tenant: subj.tenant, id: subj.id, call: subj.rawCall, epoch: subj.epoch, reservedAt: subj.reservedAt, ends: ends,
 		day: subj.day, month: subj.month, held: held, fingerprint: subj.fingerprint})
 }
 
 // forget is for a hold that has ended.
-func (s *Service) forget(subj subject) { s.holds.ended(subj.tenant, subj.id, subj.reservedAt) }
+func (s *Service) forget(subj *subject) { s.holds.ended(subj.tenant, subj.id, subj.reservedAt) }

@@ -173,7 +173,7 @@ func (s *Service) closeByUsage(ctx context.Context, t budgetstore.Tenant, out bu
 	if err != nil {
 		return out, false, err
 	}
-	s.forget(*subj)
+	s.forget(subj)
 	out.Kind, out.ReservedAt, out.Actual = budgetstore.External, subj.reservedAt, admit.Estimate{}
 	return out, stored.Outcome == pgstore.External && stored.ReservedAt.Equal(subj.reservedAt), nil
 }

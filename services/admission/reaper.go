@@ -104,26 +104,26 @@ func (s *Service) expire(ctx context.Context, t budgetstore.Tenant, h budgetstor
 	if err != nil {
 		return err
 	}
-	*subj = s.grown(*subj)
-	stored, done, err := s.endUnsettled(ctx, *subj, pgstore.OwnDirect)
+	s.grow(subj)
+	stored, done, err := s.endUnsettled(ctx, subj, pgstore.OwnDirect)
 	raised := errors.Is(err, pgstore.ErrEpochRaised)
 	if raised { // no script can reach the hold any more: the journal adds the amount
-		stored, done, err = s.endUnsettled(ctx, *subj, pgstore.OwnJournal)
+		stored, done, err = s.endUnsettled(ctx, subj, pgstore.OwnJournal)
 	}
 	if err != nil {
 		return err
 	}
-	s.forget(*subj)
+	s.forget(subj)
 	if done {
 		s.metrics.expired.Inc()
 	}
 	if raised {
 		return nil
 	}
-	return s.follow(ctx, *subj, stored)
+	return s.follow(ctx, subj, stored)
 }
 
-func (s *Service) endUnsettled(ctx context.Context, subj subject, mode pgstore.OwnMode) (pgstore.Row, bool, error) {
+func (s *Service) endUnsettled(ctx context.Context, subj *subject, mode pgstore.OwnMode) (pgstore.Row, bool, error) {
 	row := subj.row(pgstore.Expired)
 	row.OwnMode, row.OwnNanos, row.EventID = mode, subj.held.Nanos, subj.eventID("unsettled")
 	event := signed(s.cfg.Secret, subj.unsettledEvent(string(mode), s.deps.Now()))
@@ -133,7 +133,7 @@ func (s *Service) endUnsettled(ctx context.Context, subj subject, mode pgstore.O
 }
 
 // follow makes Redis do what Postgres has decided about a hold: the row was first, or it is this expiry's own.
-func (s *Service) follow(ctx context.Context, subj subject, row pgstore.Row) error {
+func (s *Service) follow(ctx context.Context, subj *subject, row pgstore.Row) error {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	var err error

@@ -16,7 +16,7 @@ const pendingPerCall = 2
 
 // keepHold is an extension by receipt while the counters are made anew: the hold is kept until they are there, and then an
 // open one. Whoever read row after it had read the epoch knows that nothing ended the reservation before the markers.
-func (s *Service) keepHold(ctx context.Context, c caller, epoch pgstore.RedisEpoch, req extendRequest, subj subject) (answer, error) {
+func (s *Service) keepHold(ctx context.Context, c caller, epoch pgstore.RedisEpoch, req extendRequest, subj *subject) (answer, error) {
 	if req.Receipt == "" || subj.epoch >= epoch.Epoch {
 		return answer{}, recoveringError{epoch: epoch.Epoch}
 	}
@@ -51,7 +51,7 @@ func (s *Service) keepHold(ctx context.Context, c caller, epoch pgstore.RedisEpo
 }
 
 // pend asks to keep the subject's hold for the epoch that is being made.
-func (s subject) pend(epoch int64, held admit.Estimate, lease time.Duration, limits admit.Limits) budgetstore.PendRequest {
+func (s *subject) pend(epoch int64, held admit.Estimate, lease time.Duration, limits admit.Limits) budgetstore.PendRequest {
 	return budgetstore.PendRequest{
 		Ref: s.refIn(epoch), Day: s.day, Month: s.month, Held: held, Lease: lease, Fingerprint: s.fingerprint,
 		Execution: admit.Execution{Root: s.call.Root, Depth: int64(s.call.Depth), Branches: s.call.branches()}, Limits: limits, Context: s.rawCall,
@@ -60,7 +60,7 @@ func (s subject) pend(epoch int64, held admit.Estimate, lease time.Duration, lim
 }
 
 // forgetHold is a release by receipt while the counters are made anew. What Redis misses, the reaper repeats.
-func (s *Service) forgetHold(ctx context.Context, epoch pgstore.RedisEpoch, subj subject) {
+func (s *Service) forgetHold(ctx context.Context, epoch pgstore.RedisEpoch, subj *subject) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	if err := s.counters.Unpend(ctx, subj.refIn(epoch.Epoch)); err != nil {
@@ -70,6 +70,6 @@ func (s *Service) forgetHold(ctx context.Context, epoch pgstore.RedisEpoch, subj
 }
 
 // refIn names the hold in another epoch than its own.
-func (s subject) refIn(epoch int64) budgetstore.Ref {
+func (s *subject) refIn(epoch int64) budgetstore.Ref {
 	return budgetstore.Ref{Tenant: budgetstore.Tenant{ID: s.tenant, Epoch: epoch}, ID: s.id, ReservedAt: s.reservedAt}
 }

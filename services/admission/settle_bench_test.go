@@ -81,16 +81,17 @@ func (s *Service) decideSettle(tb testing.TB, body []byte, h budgetstore.Hold, n
 	if err != nil {
 		tb.Fatal(err)
 	}
-	grown := s.grown(*subj)
-	contract, ok := s.catalogs.tenants.At("acme", grown.reservedAt)
+	e := ending{req: req, subj: *subj, now: now}
+	s.grow(&e.subj)
+	contract, ok := s.catalogs.tenants.At("acme", e.subj.reservedAt)
 	if !ok {
 		tb.Fatal("no contract")
 	}
-	ch, p := chargeFor(req, grown, s.catalogs.prices.Book(), contract)
-	if p != nil {
+	var p *Problem
+	if e.charge, p = chargeFor(&e.req, &e.subj, s.catalogs.prices.Book(), &contract); p != nil {
 		tb.Fatal(p)
 	}
-	e := ending{req: req, subj: grown, charge: ch, fingerprint: ch.fingerprint(req, grown), now: now}
+	e.fingerprint = e.charge.fingerprint(&e.req, &e.subj)
 	if _, _, p := e.first(s.cfg.Secret, pgstore.OwnDirect); p != nil {
 		tb.Fatal(p)
 	}
