@@ -13,7 +13,7 @@ import (
 // passable is the provider's object as the event carries it, if that says the same as the whole. The usual one is all usage,
 // so nothing but its order can change: that is said by whole, which has the same bytes then.
 func passable(req *settleRequest, u *usage.Usage, provider string) (bare json.RawMessage, whole usageevent.Ordered, ok bool) {
-	if whole, ok = req.ordered, req.ordered.Bytes() != nil; !ok {
+	if whole, ok = req.ordered, true; whole.Bytes() == nil {
 		whole, ok = usageevent.Order(req.Usage, isUsage)
 	}
 	if ok {
