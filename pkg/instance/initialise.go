@@ -170,7 +170,7 @@ func InitEpoch(ctx context.Context, postgres, redis string) error {
 		if err != nil {
 			return fmt.Errorf("random epoch: %w", err)
 		}
-		if remembered, err = pg.InitEpoch(ctx, n.Int64()+1); err != nil {
+		if remembered, err = pg.InitEpoch(ctx, n.Int64()+1, budgetstore.Layout); err != nil {
 			return err
 		}
 	}

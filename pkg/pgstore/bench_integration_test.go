@@ -37,7 +37,7 @@ func BenchmarkEnd(b *testing.B) {
 		b.Run(bb.name, func(b *testing.B) {
 			server := testkit.PostgresServer(b, part.Config{})
 			f := openAt(b, server.Address)
-			_, err := f.InitEpoch(b.Context(), 7)
+			_, err := f.InitEpoch(b.Context(), 7, 1)
 			f.must(err)
 			// Each as long as those of a plain settle.
 			payload, call, answer := text(700), text(250), text(400)

@@ -1,7 +1,7 @@
 // Package pgstore is admission's Postgres: how reservations ended, the limits of executions, and which Redis counters
 // must exist, in which life (epoch) of Redis.
 //
-// It owns the tables of migrations/postgres/0002_admission, 0003_redis_epoch and 0004_admission_replicas, the type
+// It owns the tables of migrations/postgres/0002_admission, 0003_redis_epoch (with 0008_layout) and 0004_admission_replicas, the type
 // reservation_end of 0005_rows, and the domains of their columns (0007_reservation_domains). It does not own the outbox (pkg/outbox), whose
 // rows it appends in its own transactions, nor Redis, nor any decision about money: callers bring amounts and answers.
 //

@@ -38,6 +38,8 @@ type RedisEpoch struct {
 	Epoch int64
 	// Recovering: the counters of this epoch are being made; nothing may be admitted.
 	Recovering bool
+	// Layout is how the counters of this epoch are laid out in Redis (budgetstore.Layout); 0: by a build that had no number.
+	Layout int
 	// ReplicationIDs are the master_replid of every master that belongs to the epoch; empty: not known yet.
 	ReplicationIDs []string
 	// ActiveAt is when a replica last read the row in order to admit by it, at most touchEvery before the true time.
@@ -70,7 +72,7 @@ func (e RedisEpoch) LastLease() time.Time {
 	return e.RaisedAt
 }
 
-const selectEpoch = `SELECT epoch, state = 'recovering', replication_ids, active_at, lost, raised_at, lost_active_at, barrier_at, recovered_at,
+const selectEpoch = `SELECT epoch, layout, state = 'recovering', masters, active_at, lost, raised_at, lost_active_at, barrier_at, recovered_at,
 	raised_in, coalesce(seal, ''), (SELECT coalesce(max(lease_reach), '0') FROM admission_replicas r
 		WHERE r.at + r.lease_reach > coalesce(raised_at, clock_timestamp()) - interval '1 minute'), clock_timestamp() FROM redis_epoch`
 
@@ -96,7 +98,7 @@ func epochRow(r pgx.Row) (RedisEpoch, bool, error) {
 	var e RedisEpoch
 	var lost *int64
 	var raised, lostActive, barrier, recovered *time.Time
-	err := r.Scan(&e.Epoch, &e.Recovering, &e.ReplicationIDs, &e.ActiveAt, &lost, &raised, &lostActive, &barrier, &recovered,
+	err := r.Scan(&e.Epoch, &e.Layout, &e.Recovering, &e.ReplicationIDs, &e.ActiveAt, &lost, &raised, &lostActive, &barrier, &recovered,
 		&e.RaisedIn, &e.Seal, &e.LeaseReach, &e.Now)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -117,15 +119,16 @@ func epochRow(r pgx.Row) (RedisEpoch, bool, error) {
 }
 
 // raiseEpoch takes an epoch's place. What the row said about replication ids is about the lost Redis.
-const raiseEpoch = `UPDATE redis_epoch SET epoch = $2, state = 'recovering', replication_ids = '{}', raised_in = $3, lost = $1,
-	raised_at = clock_timestamp(), lost_active_at = active_at, barrier_at = NULL, recovered_at = NULL, seal = NULL WHERE epoch = $1`
+const raiseEpoch = `UPDATE redis_epoch SET epoch = $2, layout = $3, state = 'recovering', masters = '{}', raised_in = $4, lost = $1,
+	raised_at = clock_timestamp(), lost_active_at = active_at, barrier_at = NULL, recovered_at = NULL, seal = NULL WHERE epoch = $1 AND layout <= $3`
 
-// RaiseEpoch replaces the epoch lost by next (above it, below 2^52), which is recovering from then on, and appends the
-// markers, one per partition of usage.events.v1, in the same transaction. in are the replication ids of the Redis in which
-// the loss was seen, if they are known. Of several callers one is told true; false means that the epoch is not lost any
-// more. It fails when a transaction in flight keeps it waiting for 2 s: repeat it.
-func (s *Store) RaiseEpoch(ctx context.Context, lost, next int64, markers []outbox.Event, in ...string) (bool, error) {
-	raised, err := s.mark(ctx, markers, raiseEpoch, lost, next, nonNilIDs(in))
+// RaiseEpoch replaces the epoch lost by next (above it, below 2^52), which is recovering from then on, its counters to be
+// laid out so, and appends the markers, one per partition of usage.events.v1, in the same transaction. in are the
+// replication ids of the Redis in which the loss was seen, if they are known. Of several callers one is told true; false
+// means that the epoch is not lost any more, or has a later layout. It fails when a transaction in flight keeps it waiting
+// for 2 s: repeat it.
+func (s *Store) RaiseEpoch(ctx context.Context, lost, next int64, layout int, markers []outbox.Event, in ...string) (bool, error) {
+	raised, err := s.mark(ctx, markers, raiseEpoch, lost, next, layout, nonNilIDs(in))
 	if err != nil {
 		return false, fmt.Errorf("pgstore: raise epoch %d: %w", lost, err)
 	}

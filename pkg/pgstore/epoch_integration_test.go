@@ -61,7 +61,7 @@ func TestOneRaises(t *testing.T) {
 		for range 8 {
 			done.Go(func() {
 				start.Wait()
-				raised, err := f.RaiseEpoch(t.Context(), lost, lost+1, marks(lost+1, "raised"))
+				raised, err := f.RaiseEpoch(t.Context(), lost, lost+1, 1, marks(lost+1, "raised"))
 				if err != nil {
 					t.Error(err)
 				}
@@ -79,7 +79,7 @@ func TestOneRaises(t *testing.T) {
 	if ids := f.events(); len(ids) != 5*partitions || ids[0] != "epoch:8:raised:0" || ids[len(ids)-1] != "epoch:12:raised:2" {
 		t.Errorf("markers %v", ids)
 	}
-	if _, err := f.RaiseEpoch(t.Context(), 12, 11, nil); err == nil {
+	if _, err := f.RaiseEpoch(t.Context(), 12, 11, 1, nil); err == nil {
 		t.Error("an epoch was lowered")
 	}
 }
@@ -97,7 +97,7 @@ func TestRecoveryOfTheRow(t *testing.T) {
 	if _, err := f.AddBarrier(ctx, 7, marks(7, "barrier")); !errors.Is(err, pgstore.ErrEpochRaised) {
 		t.Errorf("a barrier without a recovery: %v", err)
 	}
-	_, err := f.RaiseEpoch(ctx, 7, 8, marks(8, "raised"))
+	_, err := f.RaiseEpoch(ctx, 7, 8, 1, marks(8, "raised"))
 	f.must(err)
 	e := f.epochRow()
 	if len(e.ReplicationIDs) != 0 || e.LastLease().After(e.RaisedAt) || e.LastLease().IsZero() || e.Now.Before(e.RaisedAt) {
@@ -148,7 +148,7 @@ func TestEndsOfALostEpoch(t *testing.T) {
 		}
 	}
 	end("direct", 7, pgstore.OwnDirect, nil)
-	_, err := f.RaiseEpoch(ctx, 7, 8, nil)
+	_, err := f.RaiseEpoch(ctx, 7, 8, 1, nil)
 	f.must(err)
 	end("old-direct", 7, pgstore.OwnDirect, pgstore.ErrEpochRaised)
 	end("early-direct", 8, pgstore.OwnDirect, pgstore.ErrEpochRaised) // recovering: no script applies anything
@@ -173,12 +173,12 @@ func TestEndInFlightWhileRaising(t *testing.T) {
 	f.must(err)
 	_, err = tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock_shared($1)", pgstore.EpochLock)
 	f.must(err)
-	if raised, err := f.RaiseEpoch(t.Context(), 7, 8, marks(8, "raised")); raised || err == nil || !strings.Contains(err.Error(), "lock timeout") {
+	if raised, err := f.RaiseEpoch(t.Context(), 7, 8, 1, marks(8, "raised")); raised || err == nil || !strings.Contains(err.Error(), "lock timeout") {
 		t.Fatalf("raised past an end in flight: %v, %v", raised, err)
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := f.RaiseEpoch(t.Context(), 7, 8, marks(8, "raised"))
+		_, err := f.RaiseEpoch(t.Context(), 7, 8, 1, marks(8, "raised"))
 		done <- err
 	}()
 	f.waitForLock()
@@ -210,7 +210,7 @@ func TestRaisePastAStoppedProcess(t *testing.T) {
 	f.must(err)
 	begin, raised := time.Now(), false
 	for tries := 0; !raised; tries++ {
-		if raised, err = f.RaiseEpoch(t.Context(), 7, 8, marks(8, "raised")); err != nil && tries > 10 {
+		if raised, err = f.RaiseEpoch(t.Context(), 7, 8, 1, marks(8, "raised")); err != nil && tries > 10 {
 			t.Fatal(err)
 		}
 	}
@@ -261,7 +261,7 @@ func TestMarkersStandBetweenEpochs(t *testing.T) {
 		}
 		for range 2 {
 			work.Go(func() {
-				if _, err := f.RaiseEpoch(ctx, lost, lost+1, marks(lost+1, "raised")); err != nil {
+				if _, err := f.RaiseEpoch(ctx, lost, lost+1, 1, marks(lost+1, "raised")); err != nil {
 					t.Error(err)
 				}
 			})
@@ -412,7 +412,7 @@ func TestSeal(t *testing.T) {
 	}
 	unseal(7, "z", false)
 	seal(7, "z", true)
-	_, err := f.RaiseEpoch(ctx, 7, 8, nil)
+	_, err := f.RaiseEpoch(ctx, 7, 8, 1, nil)
 	f.must(err)
 	unseal(8, "z", false)
 	seal(8, "z", false)

@@ -201,7 +201,7 @@ func TestBadRowFailsAlone(t *testing.T) {
 // Goal: an amount that a script must apply needs the epoch of now; every other end is taken in any epoch.
 func TestEndsOfAnotherEpoch(t *testing.T) {
 	f := open(t)
-	_, err := f.RaiseEpoch(t.Context(), 7, 8, nil)
+	_, err := f.RaiseEpoch(t.Context(), 7, 8, 1, nil)
 	f.must(err)
 	direct := row("direct", pgstore.Settled)
 	if _, done, err := f.End(t.Context(), direct, event("d")); done || !errors.Is(err, pgstore.ErrEpochRaised) {
@@ -310,7 +310,7 @@ func TestEndsAndMarker(t *testing.T) {
 		})
 	}
 	<-begun
-	raised, err := f.RaiseEpoch(t.Context(), 7, 8, []outbox.Event{*event("marker")})
+	raised, err := f.RaiseEpoch(t.Context(), 7, 8, 1, []outbox.Event{*event("marker")})
 	if err != nil || !raised {
 		t.Errorf("%v, %v", raised, err)
 	}

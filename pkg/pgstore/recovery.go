@@ -27,7 +27,7 @@ func (l *Lead) Generation(ctx context.Context) (int64, error) {
 func (l *Lead) Begin(ctx context.Context, epoch int64, ids []string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, leadWithin)
 	defer cancel()
-	tag, err := l.conn.Exec(ctx, "UPDATE redis_epoch SET replication_ids = $2 WHERE epoch = $1 AND state = 'recovering' AND replication_ids = '{}'",
+	tag, err := l.conn.Exec(ctx, "UPDATE redis_epoch SET masters = $2 WHERE epoch = $1 AND state = 'recovering' AND masters = '{}'",
 		epoch, nonNilIDs(ids))
 	if err != nil {
 		return false, fmt.Errorf("pgstore: begin the recovery of epoch %d: %w", epoch, err)
@@ -35,7 +35,7 @@ func (l *Lead) Begin(ctx context.Context, epoch int64, ids []string) (bool, erro
 	return tag.RowsAffected() > 0, nil
 }
 
-const finishRecovery = `UPDATE redis_epoch SET state = 'ready', replication_ids = $2, recovered_at = clock_timestamp()
+const finishRecovery = `UPDATE redis_epoch SET state = 'ready', masters = $2, recovered_at = clock_timestamp()
 	WHERE epoch = $1 AND state = 'recovering' AND barrier_at IS NOT NULL`
 
 // Finish opens the epoch again: its counters are complete, in the Redis of these replication ids. It is said on the leader's own

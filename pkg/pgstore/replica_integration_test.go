@@ -65,12 +65,12 @@ func TestReplicas(t *testing.T) {
 // Goal: the Redis in which a loss was seen is known to whoever leads, and of the next loss it is another.
 func TestRaisedIn(t *testing.T) {
 	f := open(t)
-	_, err := f.RaiseEpoch(t.Context(), 7, 8, nil, "x", "y")
+	_, err := f.RaiseEpoch(t.Context(), 7, 8, 1, nil, "x", "y")
 	f.must(err)
 	if in := f.epochRow().RaisedIn; !slices.Equal(in, []string{"x", "y"}) {
 		t.Errorf("raised in %v", in)
 	}
-	_, err = f.RaiseEpoch(t.Context(), 8, 9, nil)
+	_, err = f.RaiseEpoch(t.Context(), 8, 9, 1, nil)
 	f.must(err)
 	if in := f.epochRow().RaisedIn; len(in) > 0 {
 		t.Errorf("then in %v", in)

@@ -89,9 +89,10 @@ func (s *Store) Epoch(ctx context.Context) (int64, bool, error) {
 	return epoch, true, nil
 }
 
-// InitEpoch stores an epoch (1 to 2^52-1) unless there is one, and returns the one that holds.
-func (s *Store) InitEpoch(ctx context.Context, epoch int64) (int64, error) {
-	_, err := s.pool.Exec(ctx, "INSERT INTO redis_epoch (epoch) VALUES ($1) ON CONFLICT DO NOTHING", epoch)
+// InitEpoch stores an epoch (1 to 2^52-1), whose counters will be laid out so, unless there is one, and returns the one that
+// holds.
+func (s *Store) InitEpoch(ctx context.Context, epoch int64, layout int) (int64, error) {
+	_, err := s.pool.Exec(ctx, "INSERT INTO redis_epoch (epoch, layout) VALUES ($1, $2) ON CONFLICT DO NOTHING", epoch, layout)
 	if err != nil {
 		return 0, fmt.Errorf("pgstore: store epoch: %w", err)
 	}

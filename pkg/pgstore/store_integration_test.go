@@ -45,7 +45,7 @@ func (f fixture) reopen(epoch int64, ids []string) error {
 func open(t testing.TB) fixture {
 	t.Helper()
 	f := openNew(t)
-	_, err := f.InitEpoch(t.Context(), 7)
+	_, err := f.InitEpoch(t.Context(), 7, 1)
 	f.must(err)
 	return f
 }
@@ -284,7 +284,7 @@ func TestEpochAndTenantStates(t *testing.T) {
 		t.Fatalf("%v, %v", ok, err)
 	}
 	for _, try := range []int64{5, 6} {
-		if got, err := f.InitEpoch(t.Context(), try); got != 5 || err != nil {
+		if got, err := f.InitEpoch(t.Context(), try, 1); got != 5 || err != nil {
 			t.Errorf("%d, %v", got, err)
 		}
 	}

@@ -55,6 +55,8 @@ type Config struct {
 	// Retention is how long the end of a reservation is remembered in Postgres; after it, its id may be used again.
 	Retention time.Duration
 
+	// layout is how this replica lays counters out: budgetstore.Layout; another one for tests only.
+	layout int
 	// connectionLasts is budgetstore.Options.ConnectionLasts. For tests only.
 	connectionLasts time.Duration
 	// afterStep is told of each step of a recovery that this replica leads; its error ends the lead, as a crash there would.

@@ -64,7 +64,7 @@ type epochs struct {
 	// err says why nobody is served; recovering is not among it.
 	err error
 	// whole is the row of the last Redis that was found to be whole: while Redis does not answer, that stands.
-	whole recovery.Row
+	whole pgstore.RedisEpoch
 	// unserved is when nobody was last to be served, by what was read.
 	unserved time.Time
 	// seen is what that Redis said of itself, at seenAt.
@@ -111,7 +111,7 @@ func (e *epochs) set(row pgstore.RedisEpoch, at time.Time, err error) {
 	}
 	e.row, e.at, e.err = row, at, err
 	if err == nil && !row.Recovering {
-		e.whole = judged(row)
+		e.whole = row
 	} else {
 		e.unserved = at
 	}
@@ -150,10 +150,6 @@ func (e *epochs) stands(row pgstore.RedisEpoch) bool {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return !row.Recovering && row.Seal == "" && e.whole.Epoch == row.Epoch && slices.Equal(e.whole.ReplicationIDs, row.ReplicationIDs)
-}
-
-func judged(e pgstore.RedisEpoch) recovery.Row {
-	return recovery.Row{Epoch: e.Epoch, Recovering: e.Recovering, ReplicationIDs: e.ReplicationIDs, Seal: e.Seal}
 }
 
 // leasesEnd is when no lease of the lost epoch runs any more, by Postgres' clock. reach is this replica's own; that of any
@@ -226,6 +222,10 @@ func (s *Service) readEpoch(ctx context.Context) bool {
 		s.know(row, sent, fmt.Errorf("%w in Postgres; run `weir init`", budgetstore.ErrNoEpoch))
 		return false
 	}
+	if why := context.Cause(s.outdated); why != nil {
+		s.know(row, sent, why)
+		return false
+	}
 	s.admitMasters(row, sent)
 	ask, done := context.WithTimeout(ctx, inspectWithin)
 	defer done()
@@ -257,7 +257,7 @@ func (s *Service) admitMasters(row pgstore.RedisEpoch, sent time.Time) {
 
 // actOn does what the verdict on Redis asks for.
 func (s *Service) actOn(ctx context.Context, row pgstore.RedisEpoch, redis budgetstore.Standing, sent time.Time) bool {
-	verdict, reason := recovery.Judge(judged(row), saysRedis(redis, s.epochs.unbroken(redis, sent)))
+	verdict, reason := recovery.Judge(s.judged(row), saysRedis(redis, s.epochs.unbroken(redis, sent)))
 	sees := int64(0)
 	if verdict == recovery.Serve || verdict == recovery.Recover {
 		sees = row.Epoch
@@ -275,10 +275,14 @@ func (s *Service) actOn(ctx context.Context, row pgstore.RedisEpoch, redis budge
 	case recovery.Begin, recovery.Recover:
 		s.keepServing(ctx, row, sent) // whoever extends by a receipt is given a lease
 	case recovery.Refuse:
+		if reason == recovery.Later {
+			s.outdate(row)
+			return true // to say so
+		}
 		s.know(row, sent, fmt.Errorf("%w: %s (Postgres says epoch %d, Redis %d)", errRefused, reason, row.Epoch, redis.Epoch))
 	case recovery.Raise:
 		s.know(row, sent, fmt.Errorf("%w: %s", budgetstore.ErrEpoch, reason))
-		if row.Recovering { // the leader decides: it is the one that writes there
+		if row.Recovering && reason != recovery.Earlier { // the leader decides: it is the one that writes there
 			return false
 		}
 		return s.raiseSeen(ctx, row, redis, reason, sent)
@@ -340,6 +344,8 @@ func (s *Service) know(row pgstore.RedisEpoch, at time.Time, err error) {
 	s.epochs.set(row, at, err)
 	state := 0.0
 	switch {
+	case errors.Is(err, errOutdated):
+		state = 3
 	case err != nil:
 		state = 2
 	case row.Recovering:

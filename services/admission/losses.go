@@ -40,7 +40,7 @@ func (s *Service) confirmLoss(ctx context.Context, t budgetstore.Tenant) {
 		return
 	}
 	defer func() { _ = counters.Close() }()
-	if verdict, _ := recovery.Judge(judged(row), saysRedis(redis, s.epochs.unbroken(redis, sent))); verdict != recovery.Serve {
+	if verdict, _ := recovery.Judge(s.judged(row), saysRedis(redis, s.epochs.unbroken(redis, sent))); verdict != recovery.Serve {
 		return // another Redis: whoever watches the epoch will see
 	}
 	ask, done := s.bounded(ctx)
@@ -55,7 +55,7 @@ func (s *Service) confirmLoss(ctx context.Context, t budgetstore.Tenant) {
 // raiseSeen raises the epoch because of what this replica has seen of Redis, if that is so by a new connection too, and is
 // not what this replica alone was led to. True: the row has changed.
 func (s *Service) raiseSeen(ctx context.Context, row pgstore.RedisEpoch, redis budgetstore.Standing, reason recovery.Reason, sent time.Time) bool {
-	if !recovery.Certain(judged(row), saysRedis(redis, false)) {
+	if !recovery.Certain(s.judged(row), saysRedis(redis, false)) {
 		ask, cancel := s.bounded(ctx)
 		defer cancel()
 		others, err := s.rows.OthersSee(ask, s.id, row.Epoch)
@@ -74,7 +74,7 @@ func (s *Service) raiseSeen(ctx context.Context, row pgstore.RedisEpoch, redis b
 		return false
 	}
 	_ = counters.Close()
-	if verdict, _ := recovery.Judge(judged(row), saysRedis(redis, s.epochs.unbroken(redis, sent))); verdict != recovery.Raise {
+	if verdict, _ := recovery.Judge(s.judged(row), saysRedis(redis, s.epochs.unbroken(redis, sent))); verdict != recovery.Raise {
 		s.contradicted(byConnection, "an old connection leads to another Redis than a new one: it is left to end", "reason", reason)
 		return false
 	}
@@ -123,7 +123,7 @@ const raiseWithin = 5 * time.Second
 func (s *Service) raise(ctx context.Context, lost int64, reason string, in []string) bool {
 	write, cancel := context.WithTimeout(ctx, raiseWithin)
 	defer cancel()
-	raised, err := s.rows.RaiseEpoch(write, lost, lost+1, s.markers(lost+1, usageevent.EpochRaised), in...)
+	raised, err := s.rows.RaiseEpoch(write, lost, lost+1, s.cfg.layout, s.markers(lost+1, usageevent.EpochRaised), in...)
 	if err != nil {
 		s.logQuietly("raise", "the budget store has lost its counters ("+reason+"), and Postgres cannot be told yet", err)
 		return false
@@ -131,7 +131,7 @@ func (s *Service) raise(ctx context.Context, lost int64, reason string, in []str
 	if raised {
 		s.metrics.recovery.started.Inc()
 		s.deps.Log.Error("the budget store has lost its counters: nothing is admitted until they are made anew from the journal",
-			"reason", reason, "lost_epoch", lost, "epoch", lost+1, "max_lease", s.cfg.MaxLease.String())
+			"reason", reason, "lost_epoch", lost, "epoch", lost+1, "layout", s.cfg.layout, "max_lease", s.cfg.MaxLease.String())
 	}
 	return true
 }

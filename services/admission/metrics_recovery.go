@@ -20,7 +20,7 @@ func newRecoveryMetrics(r prometheus.Registerer) recoveryMetrics {
 		step: prometheus.NewGauge(prometheus.GaugeOpts{Name: "weir_recovery_step",
 			Help: "Step of the recovery that this replica leads: 0 none, 1 wait, 2 barrier, 3 load, 4 apply, 5 limits, 6 verify, 7 finish."}),
 		serving: prometheus.NewGauge(prometheus.GaugeOpts{Name: "weir_recovery_state",
-			Help: "Whether this replica serves: 0 yes, 1 the budget store is being recovered, 2 no, for another reason that /readyz names."}),
+			Help: "Whether this replica serves: 0 yes, 1 the budget store is being recovered, 2 no, for another reason that /readyz names, 3 no, for ever: it is of an earlier build than the counters."}),
 		started: prometheus.NewCounter(prometheus.CounterOpts{Name: "weir_recovery_started_total", Help: "Losses of the budget store that this replica was the first to see."}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "weir_recovery_duration_seconds", Help: "Time from taking the lead to the end of a recovery.",
 			Buckets: []float64{1, 2, 5, 10, 30, 60, 120, 130, 150, 180, 300, 600, 1800}}),

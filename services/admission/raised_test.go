@@ -22,7 +22,7 @@ func TestEndsAfterTheEpochWasRaised(t *testing.T) {
 	w.must(err)
 	hold, err := r.svc.counters.Hold(t.Context(), of, "expired")
 	w.must(err)
-	raised, err := r.svc.rows.RaiseEpoch(t.Context(), of.Epoch, of.Epoch+1, nil)
+	raised, err := r.svc.rows.RaiseEpoch(t.Context(), of.Epoch, of.Epoch+1, budgetstore.Layout, nil)
 	w.must(err)
 	if !raised {
 		t.Fatal("not raised")

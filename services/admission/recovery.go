@@ -55,7 +55,7 @@ type recoverer struct {
 // recoverLost carries recoveries out while this replica leads, until ctx ends.
 func (s *Service) recoverLost(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if s.epochs.last().Recovering && s.catalogs.loaded() { // limits of executions are made from contracts
+		if s.mayLead(s.epochs.last()) && s.catalogs.loaded() { // limits of executions are made from contracts
 			if err := s.lead(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errOver) {
 				s.logQuietly("lead", "a recovery of the budget store does not advance here", err)
 			}
@@ -86,7 +86,7 @@ func (s *Service) lead(ctx context.Context) error {
 		return err
 	}
 	row, ok, err := s.rows.EpochRow(try)
-	if err != nil || !ok || !row.Recovering {
+	if err != nil || !ok || !s.mayLead(row) {
 		return err
 	}
 	r.maker.Epoch, r.row, r.readAt = row.Epoch, row, s.deps.Now()
@@ -166,7 +166,7 @@ func (r *recoverer) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	switch verdict, reason := recovery.Judge(judged(row), saysRedis(redis, false)); verdict {
+	switch verdict, reason := recovery.Judge(r.s.judged(row), saysRedis(redis, false)); verdict {
 	case recovery.Recover:
 		return nil
 	case recovery.Begin:

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/hex"
@@ -67,6 +68,8 @@ type Service struct {
 	epochs   epochs
 	reading  singleflight.Group      // of the epoch
 	losses   chan budgetstore.Tenant // one that was seen to be lost
+	outdated context.Context         // ends, with the reason as its cause, when this replica turns out to be too old
+	retire   context.CancelCauseFunc // ends outdated
 	// revocations came while nobody was served.
 	revocations revocations
 	kills       *killSwitch
@@ -87,6 +90,8 @@ type Service struct {
 // used at all; Kafka and Postgres may come later. ctx bounds the start and, once it ends, everything.
 func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	s := &Service{cfg: cfg, deps: deps, life: ctx, losses: make(chan budgetstore.Tenant, 1), observe: obs.NewServer(deps.Registry), metrics: newMetrics(deps.Registry)}
+	s.cfg.layout = cmp.Or(cfg.layout, budgetstore.Layout)
+	s.outdated, s.retire = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := s.prepareMemory(); err != nil {
 		return nil, err
 	}
@@ -180,8 +185,8 @@ func (s *Service) Run(ctx context.Context) error {
 	if s.grpcListener != nil {
 		g.Add("grpc", lifecycle.Intake, s.serveGRPC)
 	}
-	g.Add("journal", lifecycle.Consumers, s.journal.Run)
-	g.Add("windows", lifecycle.Consumers, s.windows.Run)
+	g.Add("journal", lifecycle.Consumers, s.untilOutdated(s.journal.Run))
+	g.Add("windows", lifecycle.Consumers, s.untilOutdated(s.windows.Run))
 	g.Add("reaper", lifecycle.Consumers, s.reap)
 	for _, f := range s.catalogs.followers {
 		g.Add("follow "+f.Topic().Name(), lifecycle.Consumers, f.Run)

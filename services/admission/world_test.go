@@ -117,7 +117,7 @@ func (w *world) initStores() {
 	rows, err := pgstore.Open(w.t.Context(), w.postgres)
 	w.must(err)
 	defer rows.Close()
-	epoch, err := rows.InitEpoch(w.t.Context(), 4711)
+	epoch, err := rows.InitEpoch(w.t.Context(), 4711, budgetstore.Layout)
 	w.must(err)
 	counters, err := budgetstore.Open(w.t.Context(), w.redis.Address, budgetstore.Options{})
 	w.must(err)

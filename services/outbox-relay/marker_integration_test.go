@@ -34,7 +34,7 @@ func TestMarkersKeepTheirPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	if _, err := store.InitEpoch(t.Context(), 1); err != nil {
+	if _, err := store.InitEpoch(t.Context(), 1, 1); err != nil {
 		t.Fatal(err)
 	}
 	secret, err := identity.NewSecret([]byte(strings.Repeat("k", 32)))
@@ -64,7 +64,7 @@ func TestMarkersKeepTheirPlace(t *testing.T) {
 	work.Go(func() {
 		n := topics.UsageEvents.Partitions()
 		for lost := int64(1); lost <= raises; lost++ {
-			_, err := store.RaiseEpoch(t.Context(), lost, lost+1, pgstore.EpochMarkers(secret, lost+1, usageevent.EpochRaised, n))
+			_, err := store.RaiseEpoch(t.Context(), lost, lost+1, 1, pgstore.EpochMarkers(secret, lost+1, usageevent.EpochRaised, n))
 			if err == nil {
 				_, err = store.AddBarrier(t.Context(), lost+1, pgstore.EpochMarkers(secret, lost+1, usageevent.EpochBarrier, n))
 			}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/weir-project/weir/pkg/audit"
+	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/identity"
 	"github.com/weir-project/weir/pkg/outbox"
@@ -56,7 +57,7 @@ func TestEpochsUnderKills(t *testing.T) {
 	for i := range losses {
 		lost := w.epoch.Load()
 		w.mark(func() error {
-			_, err := w.store.RaiseEpoch(t.Context(), lost, lost+1, pgstore.EpochMarkers(w.secret, lost+1, usageevent.EpochRaised, topics.UsageEvents.Partitions()))
+			_, err := w.store.RaiseEpoch(t.Context(), lost, lost+1, budgetstore.Layout, pgstore.EpochMarkers(w.secret, lost+1, usageevent.EpochRaised, topics.UsageEvents.Partitions()))
 			return err
 		})
 		w.kill(kills[2*i])

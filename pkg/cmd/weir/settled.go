@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/outbox"
@@ -20,16 +21,19 @@ type moving struct {
 	outbox *outbox.Session
 }
 
-// now lists what moves at this moment: a recovery of Redis, events on their way to Kafka, records that consumers have not
-// finished. Empty = settled.
+// now lists what moves at this moment: a recovery of Redis, or counters in it that only another build can read, events on
+// their way to Kafka, records that consumers have not finished. Empty = settled.
 func (m moving) now(ctx context.Context) ([]string, error) {
 	var out []string
-	row, _, err := m.rows.EpochRow(ctx)
+	row, known, err := m.rows.EpochRow(ctx)
 	if err != nil {
 		return nil, awayFrom("postgres", err)
 	}
 	if row.Recovering {
 		out = append(out, fmt.Sprintf("the counters of epoch %d are being made anew in Redis", row.Epoch))
+	}
+	if known && row.Layout != budgetstore.Layout {
+		out = append(out, otherLayout(row.Layout).Error())
 	}
 	backlog, err := m.outbox.Measure(ctx)
 	if err != nil {
@@ -46,6 +50,11 @@ func (m moving) now(ctx context.Context) ([]string, error) {
 		out = append(out, fmt.Sprintf("consumers are %d records behind", behind))
 	}
 	return out, nil
+}
+
+// otherLayout says that this build cannot read what is in Redis.
+func otherLayout(layout int) error {
+	return fmt.Errorf("redis is laid out by another build (number %d, this one's is %d): what this one would read there means nothing", layout, budgetstore.Layout)
 }
 
 // How soon, and then how often, a person who waits is told for what.

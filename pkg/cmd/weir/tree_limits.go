@@ -27,7 +27,7 @@ func (a *app) limitsOf(ctx context.Context, f treeFacts, root string) treeLimits
 	ctx, cancel := context.WithTimeout(ctx, storesWithin)
 	defer cancel()
 	out := treeLimits{branches: map[string]string{}}
-	epoch, err := a.rootOf(ctx, f.tenant, root, &out)
+	row, err := a.rootOf(ctx, f.tenant, root, &out)
 	if err != nil {
 		out.missing = append(out.missing, fmt.Sprintf("the root's own agent, and all limits: %v", err))
 		return out
@@ -35,7 +35,7 @@ func (a *app) limitsOf(ctx context.Context, f treeFacts, root string) treeLimits
 	if len(f.branches) == 0 {
 		return out
 	}
-	if err := a.branchLimits(ctx, budgetstore.Tenant{ID: f.tenant, Epoch: epoch}, f.branches, out.branches); err != nil {
+	if err := a.branchLimits(ctx, f.tenant, row, f.branches, out.branches); err != nil {
 		out.missing = append(out.missing, fmt.Sprintf("limits of branches: %v", err))
 	} else if n := len(f.branches) - len(out.branches); n > 0 {
 		out.missing = append(out.missing, fmt.Sprintf("the limits of %d branches: Redis keeps them for as long as their tokens live, and forgets them when it is lost", n))
@@ -44,19 +44,19 @@ func (a *app) limitsOf(ctx context.Context, f treeFacts, root string) treeLimits
 }
 
 // rootOf reads what Postgres has of the execution, and the epoch in which Redis is read.
-func (a *app) rootOf(ctx context.Context, tenant, root string, out *treeLimits) (int64, error) {
+func (a *app) rootOf(ctx context.Context, tenant, root string, out *treeLimits) (row pgstore.RedisEpoch, err error) {
 	address, err := a.address("postgres", "WEIR_POSTGRES")
 	if err != nil {
-		return 0, err
+		return row, err
 	}
 	pg, err := pgstore.Open(ctx, address)
 	if err != nil {
-		return 0, awayFrom("postgres", err)
+		return row, awayFrom("postgres", err)
 	}
 	defer pg.Close()
 	x, known, err := pg.Execution(ctx, tenant, root)
 	if err != nil {
-		return 0, awayFrom("postgres", err)
+		return row, awayFrom("postgres", err)
 	}
 	if known {
 		out.rootAgent = x.Agent
@@ -64,15 +64,17 @@ func (a *app) rootOf(ctx context.Context, tenant, root string, out *treeLimits) 
 	if x.MaxCost > 0 {
 		out.max = dollarText(x.MaxCost)
 	}
-	epoch, _, err := pg.Epoch(ctx)
-	if err != nil {
-		return 0, awayFrom("postgres", err)
+	if row, _, err = pg.EpochRow(ctx); err != nil {
+		return row, awayFrom("postgres", err)
 	}
-	return epoch, nil
+	return row, nil
 }
 
 // branchLimits adds the limits that Redis has.
-func (a *app) branchLimits(ctx context.Context, t budgetstore.Tenant, ids []string, to map[string]string) error {
+func (a *app) branchLimits(ctx context.Context, tenant string, row pgstore.RedisEpoch, ids []string, to map[string]string) error {
+	if row.Layout != budgetstore.Layout {
+		return otherLayout(row.Layout)
+	}
 	address, err := a.address("redis", "WEIR_REDIS")
 	if err != nil {
 		return err
@@ -83,7 +85,7 @@ func (a *app) branchLimits(ctx context.Context, t budgetstore.Tenant, ids []stri
 	}
 	defer func() { _ = store.Close() }()
 	for _, id := range ids {
-		switch x, err := store.Branch(ctx, t, id); {
+		switch x, err := store.Branch(ctx, budgetstore.Tenant{ID: tenant, Epoch: row.Epoch}, id); {
 		case err == nil && x.Limits.MaxCost > 0: // one that came back after a loss has none before its next call
 			to[id] = *dollarText(x.Limits.MaxCost)
 		case err == nil, errors.Is(err, budgetstore.ErrNoExecution), errors.Is(err, budgetstore.ErrLost), errors.Is(err, budgetstore.ErrEpoch):

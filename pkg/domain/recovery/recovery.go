@@ -8,6 +8,7 @@
 // Invariants:
 //   - Only a Redis that is known to have all of the epoch's writes is served from.
 //   - A Redis of somebody else is never taken over: its counters would be overwritten.
+//   - Counters are read and written by builds of their own layout only; of two builds the later one has its way.
 //   - Nothing is admitted before the barrier's entries are applied to every tenant.
 package recovery
 
@@ -21,6 +22,9 @@ type Row struct {
 	Epoch int64
 	// Recovering: the counters of the epoch are being made.
 	Recovering bool
+	// Layout is how the epoch's counters are laid out in Redis, compared with what this build knows: below 0 an earlier
+	// layout, above 0 a later one.
+	Layout int
 	// ReplicationIDs are those of the masters that hold the epoch, or, while it is recovering, that its counters are being
 	// made in. Empty: not known yet.
 	ReplicationIDs []string
@@ -73,6 +77,8 @@ const (
 	Restarted  Reason = "redis was restarted, failed over or restored (its replication id is another one)"
 	Ahead      Reason = "redis is of a later epoch than Postgres: Postgres was restored from a backup, or the addresses do not belong together"
 	Foreign    Reason = "redis holds the counters of another Weir"
+	Earlier    Reason = "redis is laid out as an earlier build did it"
+	Later      Reason = "redis is laid out as a later build does it: this replica is too old, replace it"
 )
 
 // ownEpochs is how far below the row's epoch one of ours may be: a recovery takes the next number, and the first was
@@ -86,6 +92,10 @@ func Judge(row Row, redis Redis) (Verdict, Reason) {
 		return Refuse, Ahead
 	case redis.Epoch > row.Epoch, redis.Epoch != 0 && row.Epoch-redis.Epoch > ownEpochs:
 		return Refuse, Foreign
+	case row.Layout > 0:
+		return Refuse, Later
+	case row.Layout < 0:
+		return Raise, Earlier
 	case row.Recovering && len(row.ReplicationIDs) == 0:
 		return Begin, ""
 	case redis.Epoch == 0:

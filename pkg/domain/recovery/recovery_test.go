@@ -44,6 +44,14 @@ func TestJudge(t *testing.T) {
 		"emptied again in the middle":    {Row{Epoch: e, Recovering: true, ReplicationIDs: a}, Redis{ReplicationIDs: a}, Raise, Emptied},
 		"restarted again in the middle":  {Row{Epoch: e, Recovering: true, ReplicationIDs: a}, Redis{Epoch: e, ReplicationIDs: b}, Raise, Restarted},
 		"rolled back in the middle":      {Row{Epoch: e, Recovering: true, ReplicationIDs: a}, Redis{Epoch: e - 1, ReplicationIDs: a}, Raise, RolledBack},
+		"an earlier layout":              {Row{Epoch: e, ReplicationIDs: a, Layout: -1}, Redis{Epoch: e, ReplicationIDs: a}, Raise, Earlier},
+		"an earlier one, sealed":         {Row{Epoch: e, ReplicationIDs: a, Layout: -1, Seal: "s"}, Redis{Epoch: e, ReplicationIDs: b, Seal: "s"}, Raise, Earlier},
+		"an earlier one is being made":   {Row{Epoch: e, ReplicationIDs: a, Layout: -1, Recovering: true}, Redis{Epoch: e, ReplicationIDs: a}, Raise, Earlier},
+		"an earlier one is to be made":   {Row{Epoch: e, Layout: -1, Recovering: true}, Redis{}, Raise, Earlier},
+		"earlier, of another Weir":       {Row{Epoch: e, ReplicationIDs: a, Layout: -1}, Redis{Epoch: 7, ReplicationIDs: a}, Refuse, Foreign},
+		"a later layout":                 {Row{Epoch: e, ReplicationIDs: a, Layout: 1}, Redis{Epoch: e, ReplicationIDs: a}, Refuse, Later},
+		"a later one, emptied":           {Row{Epoch: e, ReplicationIDs: a, Layout: 1}, Redis{ReplicationIDs: a}, Refuse, Later},
+		"a later one is to be made":      {Row{Epoch: e, Layout: 1, Recovering: true}, Redis{Epoch: e - 1, ReplicationIDs: a}, Refuse, Later},
 		"far below, but nothing is left": {Row{Epoch: e, ReplicationIDs: a}, Redis{ReplicationIDs: b, Seal: "s"}, Raise, Emptied},
 	} {
 		if got, reason := Judge(c.row, c.redis); got != c.want || reason != c.reason {
@@ -82,10 +90,13 @@ func TestJudgeIsSafe(t *testing.T) {
 		epoch := rapid.SampledFrom([]int64{0, 5, 1 << 30, 1<<30 + 1, 1 << 50})
 		ids := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), 0, 2)
 		seal := rapid.SampledFrom([]string{"", "s", "t"})
-		row := Row{Epoch: max(1, epoch.Draw(t, "row")), Recovering: rapid.Bool().Draw(t, "recovering"), ReplicationIDs: ids.Draw(t, "belong"), Seal: seal.Draw(t, "seal")}
+		row := Row{Epoch: max(1, epoch.Draw(t, "row")), Recovering: rapid.Bool().Draw(t, "recovering"), Layout: rapid.IntRange(-1, 1).Draw(t, "layout"), ReplicationIDs: ids.Draw(t, "belong"), Seal: seal.Draw(t, "seal")}
 		redis := Redis{Epoch: epoch.Draw(t, "redis"), ReplicationIDs: ids.Draw(t, "ids"), Seal: seal.Draw(t, "its seal"), Unbroken: rapid.Bool().Draw(t, "unbroken")}
 		verdict, _ := Judge(row, redis)
 		whole := !row.Recovering && redis.Epoch == row.Epoch
+		if row.Layout != 0 && verdict != Refuse && verdict != Raise || row.Layout > 0 && verdict != Refuse {
+			t.Fatal("counters of another layout would be read or written")
+		}
 		switch verdict {
 		case Serve:
 			if !whole || !known(redis.ReplicationIDs, row.ReplicationIDs) {
