@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weir-project/weir/pkg/embedded/part"
 )
@@ -120,7 +121,9 @@ func TestUpgradeKeepsPorts(t *testing.T) {
 		}
 		return port
 	}
-	gone := func(port int) part.Part { return part.Part{PID: 1, Start: 1, Address: fmt.Sprintf("http://127.0.0.1:%d", port)} }
+	gone := func(port int) part.Part {
+		return part.Part{PID: 1, Start: 1, Address: fmt.Sprintf("http://127.0.0.1:%d", port)}
+	}
 	s, other := parts("postgres://u:p@127.0.0.1:3/d"), State{Parts: []Part{{"redis", sleeper(t, "redis-server", "redis://127.0.0.1:1/0")}}}
 	t.Cleanup(func() {
 		for _, v := range s.Services {
@@ -164,6 +167,53 @@ func TestUpgradeKeepsPorts(t *testing.T) {
 	for _, v := range s.Services {
 		if got := v.Address + " " + v.GRPC; got != want[v.Name] || v.PID == before[v.Name] {
 			t.Errorf("%s: at %s, was at %s; restarted %v", v.Name, got, want[v.Name], v.PID != before[v.Name])
+		}
+	}
+}
+
+// Goal: an upgrade never has two builds of one program side by side: what the new one writes, the old one need not know.
+// Method: the new build writes down which of the old processes it finds.
+func TestUpgradeStopsAllCopiesFirst(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	bin := t.TempDir()
+	c := Config{Dir: Dir(t.TempDir()), Bin: bin, Say: func(string, ...any) {}}
+	if err := os.MkdirAll(string(c.Dir)+"/log", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := parts("postgres://u:p@127.0.0.1:3/d")
+	t.Cleanup(func() {
+		for _, v := range s.Services {
+			_ = v.Kill()
+		}
+	})
+	found := filepath.Join(bin, "found")
+	script := "#!/bin/sh\nn=0\n"
+	for i := range 3 {
+		name := fmt.Sprint("admission-", i+1)
+		s.Services = append(s.Services, Service{Name: name, Program: "admission", GRPC: "127.0.0.1:0", Part: sleeper(t, "admission", "http://127.0.0.1:0")})
+		script += fmt.Sprintf("[ -e /proc/%d/exe ] && n=$((n + 1))\n", s.Services[i].PID) // one that waits to be reaped has none
+	}
+	script += "echo $n >>" + found + "\nexec sleep 60\n"
+	for _, name := range Programs() {
+		program(t, filepath.Join(bin, name), "any")
+	}
+	if err := os.WriteFile(filepath.Join(bin, "admission"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.upServices(&s); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Repeat("0\n", 3)
+	deadline := time.After(20 * time.Second)
+	for got := ""; strings.Count(got, "\n") < strings.Count(want, "\n"); {
+		select {
+		case <-deadline:
+			t.Fatalf("found %q, want %q", got, want)
+		case <-time.After(10 * time.Millisecond):
+		}
+		text, _ := os.ReadFile(found) // it is not there at first
+		if got = string(text); !strings.HasPrefix(want, got) {
+			t.Fatalf("found %q, want %q", got, want)
 		}
 	}
 }

@@ -25,8 +25,8 @@ func (a *app) upCmd() *cobra.Command {
 	f := upFlags{external: map[string]*string{}}
 	c := &cobra.Command{
 		Use: "up", Short: "Install what is missing, start parts and services, return when all is ready",
-		Long: `Up starts what does not run yet, and restarts, one after the other, services that run another build than those beside this
-program. Everything of the instance is kept under --dir; downloads are kept once per user. Parts of your own are given by address and are never changed: see ` + "`weir init --print`.",
+		Long: `Up starts what does not run yet, and restarts services that run another build than those beside this program: one service after the
+other, all copies of it at once. Everything of the instance is kept under --dir; downloads are kept once per user. Parts of your own are given by address and are never changed: see ` + "`weir init --print`.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.up(c, f) },
 	}
