@@ -24,10 +24,11 @@ func (o *Object) End() []byte { return append(o.buf, '}') }
 
 // name begins a member. Names are written as they are: they need no escape.
 func (o *Object) name(name string) {
-	if o.buf[len(o.buf)-1] != '{' {
-		o.buf = append(o.buf, ',')
+	b := o.buf
+	if b[len(b)-1] != '{' {
+		b = append(b, ',')
 	}
-	o.buf = append(append(append(o.buf, '"'), name...), '"', ':')
+	o.buf = append(append(append(b, '"'), name...), '"', ':')
 }
 
 // String is a member that is a string.

@@ -164,6 +164,11 @@ func (r *keptReader) text() string {
 func (r *keptReader) fail() { r.bad, r.rest = true, "" }
 
 func (r *keptReader) uvarint() uint64 {
+	if r.rest != "" && r.rest[0] < 0x80 { // one byte, as nearly all are
+		n := uint64(r.rest[0])
+		r.rest = r.rest[1:]
+		return n
+	}
 	var window [binary.MaxVarintLen64]byte
 	n, size := binary.Uvarint(window[:copy(window[:], r.rest)])
 	if size <= 0 {

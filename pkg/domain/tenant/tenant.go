@@ -195,14 +195,11 @@ func (h History) At(t time.Time) (Contract, bool) {
 	if len(h.Versions) == 0 {
 		return Contract{}, false
 	}
-	in := h.Versions[0]
-	for _, v := range h.Versions[1:] {
-		if v.EffectiveFrom.After(t) {
-			break
-		}
-		in = v
+	in := 0
+	for in+1 < len(h.Versions) && !h.Versions[in+1].EffectiveFrom.After(t) {
+		in++
 	}
-	return in, true
+	return h.Versions[in], true
 }
 
 // With returns the history after c took effect. It fails when c would begin before the newest version, because what
