@@ -64,6 +64,12 @@ func (t *Tenants) At(id string, at time.Time) (tenant.Contract, bool) {
 	return h.At(at)
 }
 
+// InForce is At without a copy, nil for none. It is shared: nobody changes it.
+func (t *Tenants) InForce(id string, at time.Time) *tenant.Contract {
+	h, _ := t.History(id)
+	return h.InForce(at)
+}
+
 // History is every version of a tenant's contract.
 func (t *Tenants) History(id string) (tenant.History, bool) {
 	t.mu.RLock()

@@ -12,7 +12,7 @@ import (
 type Zones struct{ byName sync.Map }
 
 // Of is the contract's time zone. An error means that this machine lacks it; it is not kept.
-func (z *Zones) Of(c tenant.Contract) (*time.Location, error) {
+func (z *Zones) Of(c *tenant.Contract) (*time.Location, error) {
 	if c.Timezone == "" {
 		return time.UTC, nil
 	}

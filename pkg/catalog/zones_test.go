@@ -11,15 +11,15 @@ import (
 func TestZones(t *testing.T) {
 	var zones catalog.Zones
 	for _, name := range []string{"", "Europe/Berlin", "Asia/Kolkata"} {
-		first, err := zones.Of(tenant.Contract{Timezone: name})
-		again, err2 := zones.Of(tenant.Contract{Timezone: name})
+		first, err := zones.Of(&tenant.Contract{Timezone: name})
+		again, err2 := zones.Of(&tenant.Contract{Timezone: name})
 		want, _ := tenant.Contract{Timezone: name}.Location()
 		if err != nil || err2 != nil || first != again || first.String() != want.String() {
 			t.Errorf("%q: %v, %v, %v, %v", name, first, again, err, err2)
 		}
 	}
 	for range 2 {
-		if loc, err := zones.Of(tenant.Contract{Timezone: "Mars/Olympus"}); err == nil {
+		if loc, err := zones.Of(&tenant.Contract{Timezone: "Mars/Olympus"}); err == nil {
 			t.Errorf("a zone that does not exist is %v", loc)
 		}
 	}

@@ -25,7 +25,7 @@ type credentials struct {
 // caller is who asks, verified, and for which tenant.
 type caller struct {
 	tenant    string
-	contract  tenant.Contract
+	contract  *tenant.Contract // the catalog's own: nobody changes it
 	principal identity.Principal
 	language  ladder.Language // that texts for the end user are asked for in; "" = the plan's
 }
@@ -90,8 +90,8 @@ func (s *Service) callerOf(principal identity.Principal, named string, now time.
 	if err != nil {
 		return caller{}, identityProblem(err)
 	}
-	contract, ok := s.catalogs.tenants.At(name, now)
-	if !ok || contract.Removed {
+	contract := s.catalogs.tenants.InForce(name, now)
+	if contract == nil || contract.Removed {
 		return caller{}, problem(admit.ForbiddenTenant, "There is no such tenant, or it was removed.")
 	}
 	return caller{tenant: name, contract: contract, principal: principal}, nil

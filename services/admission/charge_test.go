@@ -38,13 +38,7 @@ func flatBook() *pricing.Book {
 	return pricing.NewBook(pricing.History{Provider: "openai", Model: "flat", Versions: []pricing.Version{flat()}})
 }
 
-func roomy() tenant.Contract { return tenant.Contract{Count: tenant.CountRaw} }
-
-// unlimited is roomy for whoever takes a pointer.
-func unlimited() *tenant.Contract {
-	k := roomy()
-	return &k
-}
+func roomy() *tenant.Contract { return &tenant.Contract{Count: tenant.CountRaw} }
 
 func thirtyCents() *subject {
 	return &subject{tenant: "acme", id: "r1", reservedAt: time.Date(2026, 11, 30, 23, 59, 59, 123456000, time.UTC), epoch: 7,
@@ -58,11 +52,11 @@ func TestChargeCountsWhatThePlanCounts(t *testing.T) {
 	billed.Count = tenant.CountBilled
 	billed.Markup, _ = money.ParsePercent("25")
 	for _, c := range []struct {
-		contract tenant.Contract
+		contract *tenant.Contract
 		own      money.Nano
 		overage  string
 	}{{roomy(), 400_000_000, "0.1"}, {billed, 500_000_000, "0.2"}} {
-		got, p := chargeFor(&req, thirtyCents(), flatBook(), &c.contract)
+		got, p := chargeFor(&req, thirtyCents(), flatBook(), c.contract)
 		if p != nil || got.own.Nanos != c.own || got.overage.String() != c.overage || got.raw.String() != "0.4" || got.own.OutputTokens != 40 {
 			t.Errorf("%+v, %v", got, p)
 		}
@@ -71,7 +65,7 @@ func TestChargeCountsWhatThePlanCounts(t *testing.T) {
 
 func TestChargeUnpricedKeepsTheHold(t *testing.T) {
 	req := settleRequest{Meters: map[string]json.Number{"output_tokens": "1", "search_units": "1"}}
-	got, p := chargeFor(&req, thirtyCents(), flatBook(), unlimited())
+	got, p := chargeFor(&req, thirtyCents(), flatBook(), roomy())
 	if p != nil || got.raw != nil || got.own.Nanos != 300_000_000 || got.estimated {
 		t.Errorf("%+v, %v", got, p)
 	}
@@ -95,7 +89,7 @@ func TestUnknownUsageIsFlagged(t *testing.T) {
 		{`{"prompt_tokens":3,"completion_tokens":5,"total_tokens":9}`, "chat.completions", "", "total_mismatch", false},
 		{`{"prompt_tokens":3,"completion_tokens":5,"total_tokens":8,"queue_time":2}`, "chat.completions", "", "", false},
 	} {
-		got, p := chargeFor(&settleRequest{Usage: json.RawMessage(c.usage), API: c.api, Status: c.status}, thirtyCents(), flatBook(), unlimited())
+		got, p := chargeFor(&settleRequest{Usage: json.RawMessage(c.usage), API: c.api, Status: c.status}, thirtyCents(), flatBook(), roomy())
 		if p != nil || got.estimated != c.estimated || strings.Join(got.flags, " ") != c.flags || c.estimated && got.raw.String() != "0.3" {
 			t.Errorf("%s: %+v, %v", c.usage, got, p)
 		}
@@ -117,7 +111,7 @@ func TestNoContentGoesOn(t *testing.T) {
 		"large, bare?": {`{"prompt_tokens":1,"completion_tokens":2,"text":` + text + `}`, false},
 	} {
 		req := settleRequest{Usage: json.RawMessage(c.raw), API: "chat.completions", ServiceTier: "priority"}
-		got, p := chargeFor(&req, thirtyCents(), flatBook(), unlimited())
+		got, p := chargeFor(&req, thirtyCents(), flatBook(), roomy())
 		if p != nil || got.raw.String() != "0.03" {
 			t.Fatalf("%s: %+v, %v", name, got, p)
 		}
@@ -145,7 +139,7 @@ func TestNoContentGoesOn(t *testing.T) {
 func TestEventsDecode(t *testing.T) {
 	s := thirtyCents()
 	req := settleRequest{Meters: map[string]json.Number{"output_tokens": "20"}, ResponseID: "resp-1"}
-	c, p := chargeFor(&req, s, flatBook(), unlimited())
+	c, p := chargeFor(&req, s, flatBook(), roomy())
 	if p != nil {
 		t.Fatal(p)
 	}
@@ -176,7 +170,7 @@ func TestEventsDecode(t *testing.T) {
 func TestFingerprintIsOfTheContent(t *testing.T) {
 	s := thirtyCents()
 	of := func(req settleRequest) string {
-		c, p := chargeFor(&req, s, flatBook(), unlimited())
+		c, p := chargeFor(&req, s, flatBook(), roomy())
 		if p != nil {
 			t.Fatal(p)
 		}

@@ -55,7 +55,7 @@ type call struct {
 }
 
 // limitsOf is the part of a contract that the budget store checks.
-func limitsOf(c tenant.Contract) admit.Limits {
+func limitsOf(c *tenant.Contract) admit.Limits {
 	l := admit.Limits{
 		Requests: c.Limits.RequestsPerMinute, InputTokens: c.Limits.InputTokensPerMinute, OutputTokens: c.Limits.OutputTokensPerMinute,
 		Concurrency: c.Limits.Concurrency, OpenExecutions: c.Limits.OpenExecutions,
@@ -69,7 +69,7 @@ func limitsOf(c tenant.Contract) admit.Limits {
 }
 
 // executionLimits are the stricter of what the contract and the caller say; 0 = no limit.
-func executionLimits(c tenant.Contract, maxCost money.Nano, maxDepth int) admit.ExecutionLimits {
+func executionLimits(c *tenant.Contract, maxCost money.Nano, maxDepth int) admit.ExecutionLimits {
 	return admit.ExecutionLimits{
 		MaxCost:  stricter(c.Execution.MaxCost, maxCost),
 		MaxDepth: stricter(int64(c.Execution.MaxDepth), int64(maxDepth)),
@@ -198,8 +198,8 @@ func (h *hold) answer(secret identity.Secret, k *tenant.Contract) (*reserveAnswe
 	}
 	out := &reserveAnswer{
 		ReservationID: h.ID, State: stateOpen, Rung: a.Rung, Mode: a.Rung.Mode(), Model: h.call.Model,
-		Cache: cacheOf(*k, a.Rung), PercentUsed: a.PercentUsed(),
-		Message:   told(*k, h.call.Language, a.Rung, a.PercentUsed(), a.Saving).Message(),
+		Cache: cacheOf(k, a.Rung), PercentUsed: a.PercentUsed(),
+		Message:   told(k, h.call.Language, a.Rung, a.PercentUsed(), a.Saving).Message(),
 		Reserved:  amountsOf(a.Reserved),
 		Remaining: remaining{nanoUSD(a.Remaining.Minute), nanoUSD(a.Remaining.Day), nanoUSD(a.Remaining.Month)},
 		Receipt:   receipt, ReservedAt: clock(a.ReservedAt), ExpiresAt: clock(a.LeaseUntil),

@@ -17,7 +17,7 @@ const flagDearestRate = "dearest_rate"
 
 // dearest is what is held for an estimate that has no price, for the reason why; false where the contract refuses it, or
 // where no model of the provider has rates for it.
-func (s *Service) dearest(k tenant.Contract, provider string, e pricing.Estimate, now time.Time, why error) (money.USD, bool) {
+func (s *Service) dearest(k *tenant.Contract, provider string, e pricing.Estimate, now time.Time, why error) (money.USD, bool) {
 	if !k.HoldsUnpriced() || !unpriced(why) {
 		return money.USD{}, false
 	}

@@ -103,7 +103,7 @@ func TestEndsOfADearestHold(t *testing.T) {
 		{"no usage, another model named", without, named, 1_100_000_000, "1.1"},
 		{"failed", without, settleRequest{Status: statusFailed}, 0, "0"},
 	} {
-		got, p := chargeFor(&c.req, held, c.svc.catalogs.prices.Book(), unlimited())
+		got, p := chargeFor(&c.req, held, c.svc.catalogs.prices.Book(), roomy())
 		if p != nil || got.own.Nanos != c.own || (got.raw == nil) != (c.cost == "") || got.raw != nil && got.raw.String() != c.cost || got.overage.Sign() != 0 {
 			t.Errorf("%s: %+v, %v", c.name, got, p)
 			continue

@@ -88,7 +88,7 @@ func TestTripsAreBounded(t *testing.T) {
 	m := newMetrics(prometheus.NewRegistry())
 	d := newDecisions(m, slog.New(slog.DiscardHandler), 0, nil)
 	for i := range maxTrips + 5 {
-		d.refused(caller{tenant: "acme"}, "r", call{Root: fmt.Sprint(i)}, admit.Refusal{Code: admit.ExecutionDepthExceeded}, time.Unix(0, 0))
+		d.refused(caller{tenant: "acme", contract: plan()}, "r", call{Root: fmt.Sprint(i)}, admit.Refusal{Code: admit.ExecutionDepthExceeded}, time.Unix(0, 0))
 	}
 	if n := testutil.ToFloat64(m.dropped.WithLabelValues("trip")); n != 5 || len(d.trips) != maxTrips {
 		t.Errorf("%v dropped, %d kept", n, len(d.trips))

@@ -142,7 +142,7 @@ func FuzzRequests(f *testing.F) {
 		}
 		var settle settleRequest
 		if p := decodeStrict(body, &settle); p == nil && settle.check() == nil {
-			if c, p := chargeFor(&settle, thirtyCents(), flatBook(), unlimited()); p == nil && c.own.Nanos < 0 {
+			if c, p := chargeFor(&settle, thirtyCents(), flatBook(), roomy()); p == nil && c.own.Nanos < 0 {
 				t.Fatalf("negative charge: %+v", c)
 			}
 		}

@@ -91,7 +91,7 @@ func settled(t *rapid.T, secret identity.Secret, s *subject) bool {
 	if settle.check() != nil || ofTenant("acme", settle.Traceparent, settle.Tracestate) != nil {
 		return false
 	}
-	c, p := chargeFor(&settle, s, flatBook(), unlimited())
+	c, p := chargeFor(&settle, s, flatBook(), roomy())
 	if p != nil {
 		return false
 	}
@@ -197,7 +197,7 @@ func TestChargeByStatus(t *testing.T) {
 		{"a cache hit, as usage", settleRequest{Usage: json.RawMessage(`{"prompt_tokens":0,"completion_tokens":0}`)}, "0", false},
 		{"null usage beside meters", settleRequest{Usage: json.RawMessage(`null`), Meters: quantities{"output_tokens": "1"}}, "0.01", false},
 	} {
-		got, p := chargeFor(&c.req, thirtyCents(), flatBook(), unlimited())
+		got, p := chargeFor(&c.req, thirtyCents(), flatBook(), roomy())
 		if p != nil || got.raw == nil || got.raw.String() != c.raw || got.estimated != c.estimated {
 			t.Errorf("%s: %+v, %v", c.name, got, p)
 			continue

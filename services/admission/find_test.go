@@ -83,7 +83,7 @@ func TestRecalled(t *testing.T) {
 func TestChargesThatAskTheHold(t *testing.T) {
 	s := remembering(t)
 	subj, _ := s.recalled("acme", "r1")
-	contract, _ := s.catalogs.tenants.At("acme", subj.reservedAt)
+	contract := s.catalogs.tenants.InForce("acme", subj.reservedAt)
 	for body, want := range map[string]bool{
 		usualSettle:                      false,
 		`{"cache_hit":"exact"}`:          false,
@@ -97,7 +97,7 @@ func TestChargesThatAskTheHold(t *testing.T) {
 		if p := decodeStrict([]byte(body), &req); p != nil {
 			t.Fatal(p)
 		}
-		c, p := chargeFor(&req, &subj, s.catalogs.prices.Book(), &contract)
+		c, p := chargeFor(&req, &subj, s.catalogs.prices.Book(), contract)
 		if p != nil {
 			t.Fatal(body, p)
 		}
@@ -107,7 +107,7 @@ func TestChargesThatAskTheHold(t *testing.T) {
 		grown := subj
 		grown.held = admit.Estimate{Nanos: subj.held.Nanos + 1_000_000, InputTokens: subj.held.InputTokens, OutputTokens: subj.held.OutputTokens + 100}
 		s.grow(&grown)
-		again, p := chargeFor(&req, &grown, s.catalogs.prices.Book(), &contract)
+		again, p := chargeFor(&req, &grown, s.catalogs.prices.Book(), contract)
 		if p != nil {
 			t.Fatal(body, p)
 		}

@@ -100,12 +100,12 @@ func (s *Service) growth(c caller, req extendRequest, subj *subject) (budgetstor
 }
 
 // usedSoFar is what a call costs that has its estimated prompt behind it and has written output tokens so far.
-func usedSoFar(book *pricing.Book, contract tenant.Contract, s *subject, output int64) (admit.Estimate, error) {
+func usedSoFar(book *pricing.Book, contract *tenant.Contract, s *subject, output int64) (admit.Estimate, error) {
 	usd, err := costOf(book, s.call, s.reservedAt, pricing.Estimate{MaxOutputTokens: output, Meters: inputsOf(s.call)})
 	if err != nil {
 		return admit.Estimate{}, err
 	}
-	nanos, err := money.CeilNano(counted(&contract, usd))
+	nanos, err := money.CeilNano(counted(contract, usd))
 	return admit.Estimate{Nanos: nanos, OutputTokens: output}, err
 }
 

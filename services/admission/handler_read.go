@@ -135,7 +135,7 @@ func budgetOf(c caller, b budgetstore.Budget, calendar admit.Calendar, loc *time
 
 // monthResets is when the month frees by time: its end, or of the last 30 days when the next day leaves that was used, and
 // where the ceiling is used up, the one with which there is room again; "" where nothing of them is used.
-func monthResets(k tenant.Contract, b budgetstore.Budget, calendar admit.Calendar, loc *time.Location) string {
+func monthResets(k *tenant.Contract, b budgetstore.Budget, calendar admit.Calendar, loc *time.Location) string {
 	switch {
 	case k.Month != tenant.MonthRolling30:
 		return clock(calendar.Windows.MonthEnds)
@@ -147,7 +147,7 @@ func monthResets(k tenant.Contract, b budgetstore.Budget, calendar admit.Calenda
 }
 
 // stepsOf is where the rungs of the day begin.
-func stepsOf(k tenant.Contract) []stepLine {
+func stepsOf(k *tenant.Contract) []stepLine {
 	from := ladder.Steps(k.Ceilings.Day, ladder.Thresholds(k.Ladder))
 	steps := make([]stepLine, len(from))
 	for i := range steps {
@@ -157,7 +157,7 @@ func stepsOf(k tenant.Contract) []stepLine {
 	return steps
 }
 
-func zone(k tenant.Contract) string {
+func zone(k *tenant.Contract) string {
 	if k.Timezone == "" {
 		return "UTC"
 	}

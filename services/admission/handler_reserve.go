@@ -129,14 +129,14 @@ func (s *Service) quote(c *caller, req *reserveRequest, x *identity.Execution, p
 	}
 	p.asked = call{Provider: req.Provider, Model: req.Model, PriceVersion: v.ID, EstimateUSD: costs, Meters: meters(e), Effect: req.Effect,
 		Root: x.Root, ParentAgent: req.ParentAgentID, Agent: req.AgentID, CostCenter: req.CostCenter, Depth: x.Depth,
-		Plan: planOf(&c.contract), Language: c.language, Dearest: dearest}
+		Plan: planOf(c.contract), Language: c.language, Dearest: dearest}
 	if x.Root != "" {
 		p.asked.ParentAgent, p.asked.Agent, p.asked.Branches = x.ParentAgent, x.Agent, branchText(x.Branches)
 		if x.CostCenter != "" {
 			p.asked.CostCenter = x.CostCenter
 		}
 	}
-	if p.request.Estimate, err = reservedFor(&c.contract, costs, e); err != nil {
+	if p.request.Estimate, err = reservedFor(c.contract, costs, e); err != nil {
 		return invalid("estimate", err.Error())
 	}
 	p.asked.Saving, p.request.Saving = s.saving(c, req, &v, e.MaxOutputTokens, costs, p.now)

@@ -49,14 +49,14 @@ func (s *Service) settleFound(ctx context.Context, c *caller, id string, req *se
 	}
 	s.metrics.found(&e.subj, stored)
 	s.grow(&e.subj)
-	contract, ok := s.catalogs.tenants.At(c.tenant, e.subj.reservedAt)
-	if !ok {
+	contract := s.catalogs.tenants.InForce(c.tenant, e.subj.reservedAt)
+	if contract == nil {
 		contract = c.contract
 	}
 
 	// decide
 	var p *Problem
-	if e.charge, p = chargeFor(&e.req, &e.subj, s.catalogs.prices.Book(), &contract); p != nil {
+	if e.charge, p = chargeFor(&e.req, &e.subj, s.catalogs.prices.Book(), contract); p != nil {
 		return nil, p
 	}
 	if e.subj.recalled && e.charge.asksTheHold() {

@@ -87,7 +87,7 @@ func (s *Service) saving(c *caller, req *reserveRequest, normal *pricing.Version
 	if cheaper.Cmp(costs) > 0 {
 		return unusable(unusableDearer)
 	}
-	reserved, err := reservedFor(&c.contract, cheaper, e)
+	reserved, err := reservedFor(c.contract, cheaper, e)
 	if err != nil {
 		return unusable(unusableDearer)
 	}
@@ -140,23 +140,23 @@ func planOf(k *tenant.Contract) int64 {
 
 // contractOf is that version; where it is not known here, the caller's.
 func (s *Service) contractOf(c *caller, plan int64) *tenant.Contract {
-	if plan == planOf(&c.contract) {
-		return &c.contract
+	if plan == planOf(c.contract) {
+		return c.contract
 	}
-	if k, ok := s.catalogs.tenants.At(c.tenant, time.Unix(0, plan)); ok {
-		return &k
+	if k := s.catalogs.tenants.InForce(c.tenant, time.Unix(0, plan)); k != nil {
+		return k
 	}
-	return &c.contract
+	return c.contract
 }
 
 // told is what the texts for the end user are made from.
-func told(k tenant.Contract, asked ladder.Language, rung ladder.Rung, percent int64, saving bool) admit.Told {
+func told(k *tenant.Contract, asked ladder.Language, rung ladder.Rung, percent int64, saving bool) admit.Told {
 	l := k.Actions.In(asked)
 	return admit.Told{Rung: rung, PercentUsed: percent, Thresholds: ladder.Thresholds(k.Ladder), Saving: saving, Language: l, Own: k.Actions.Texts[l]}
 }
 
 // cacheOf is what a rung allows caches to answer.
-func cacheOf(k tenant.Contract, rung ladder.Rung) cacheAnswer {
+func cacheOf(k *tenant.Contract, rung ladder.Rung) cacheAnswer {
 	if rung < ladder.Caching {
 		return cacheAnswer{}
 	}

@@ -136,7 +136,7 @@ func TestAnswerOnEveryRung(t *testing.T) {
 				if h.call, h.rawCall, err = grantedCall(kept, a); err != nil {
 					t.Fatal(err)
 				}
-				got, err := h.answer(secret, &k)
+				got, err := h.answer(secret, k)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -233,7 +233,7 @@ func TestRepeatKeepsItsPlan(t *testing.T) {
 	second = first
 	first.EffectiveFrom, second.EffectiveFrom = time.Unix(0, 0), time.Unix(1_800_000_000, 123)
 	second.Ladder = [3]int32{10, 20, 30}
-	value, err := catalog.EncodeTenant(tenant.History{ID: "acme", Versions: []tenant.Contract{first, second}})
+	value, err := catalog.EncodeTenant(tenant.History{ID: "acme", Versions: []tenant.Contract{*first, *second}})
 	if err == nil {
 		err = s.catalogs.tenants.Apply(bus.NewRecord(topics.CatalogTenants, "acme", []byte("acme"), value))
 	}
@@ -241,13 +241,13 @@ func TestRepeatKeepsItsPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := caller{tenant: "acme", contract: second}
-	if got := s.contractOf(&now, planOf(&first)); got.Ladder != first.Ladder {
+	if got := s.contractOf(&now, planOf(first)); got.Ladder != first.Ladder {
 		t.Errorf("the first: %v", got.Ladder)
 	}
-	if got := s.contractOf(&now, planOf(&second)); got.Ladder != second.Ladder {
+	if got := s.contractOf(&now, planOf(second)); got.Ladder != second.Ladder {
 		t.Errorf("the second: %v", got.Ladder)
 	}
-	if got := s.contractOf(&caller{tenant: "acme", contract: first}, planOf(&second)); got.Ladder != second.Ladder {
+	if got := s.contractOf(&caller{tenant: "acme", contract: first}, planOf(second)); got.Ladder != second.Ladder {
 		t.Errorf("the second, to a caller of the first: %v", got.Ladder)
 	}
 }
@@ -259,7 +259,7 @@ func TestCacheHitIsFree(t *testing.T) {
 		if p := req.check(); p != nil {
 			t.Fatal(p)
 		}
-		got, p := chargeFor(&req, thirtyCents(), flatBook(), unlimited())
+		got, p := chargeFor(&req, thirtyCents(), flatBook(), roomy())
 		if p != nil || got.raw.String() != "0" || got.billed.String() != "0" || got.own != (admit.Estimate{}) || got.estimated || got.status != statusSuccess || fmt.Sprint(got.flags) != "[cache_hit]" {
 			t.Errorf("%+v, %v", got, p)
 		}
@@ -267,7 +267,7 @@ func TestCacheHitIsFree(t *testing.T) {
 		if err != nil || ev.Data.CacheHit != kind || ev.Data.Usage != nil || ev.Data.Reservation.OwnNanos != 0 {
 			t.Errorf("%+v, %v", ev, err)
 		}
-		free, p := chargeFor(&settleRequest{Meters: quantities{"output_tokens": "0"}}, thirtyCents(), flatBook(), unlimited())
+		free, p := chargeFor(&settleRequest{Meters: quantities{"output_tokens": "0"}}, thirtyCents(), flatBook(), roomy())
 		if p != nil || bytes.Equal(free.fingerprint(&settleRequest{}, thirtyCents()), got.fingerprint(&req, thirtyCents())) {
 			t.Errorf("a cache hit and a call that used nothing are the same: %v", p)
 		}
@@ -298,7 +298,7 @@ func TestResponseNamesTheModel(t *testing.T) {
 	} {
 		req := settleRequest{API: "chat.completions", Model: c.named,
 			Usage: json.RawMessage(`{"id":"c1","model":"` + c.response + `","usage":{"prompt_tokens":0,"completion_tokens":40,"total_tokens":40}}`)}
-		got, p := chargeFor(&req, thirtyCents(), book, unlimited())
+		got, p := chargeFor(&req, thirtyCents(), book, roomy())
 		if p != nil || got.raw.String() != c.cost {
 			t.Fatalf("%+v: %+v, %v", c, got, p)
 		}
@@ -306,7 +306,7 @@ func TestResponseNamesTheModel(t *testing.T) {
 		if dear := c.cost == "1.2"; ev.Data.Model != c.charged || (len(got.flags) == 1) != dear || (len(ev.Data.Reservation.Flags) == 1) != dear {
 			t.Errorf("%+v: %s charged, flags %v", c, ev.Data.Model, got.flags)
 		}
-		if again, p := chargeFor(&req, thirtyCents(), flatBook(), unlimited()); p != nil || c.named == "" && !bytes.Equal(again.fingerprint(&req, thirtyCents()), got.fingerprint(&req, thirtyCents())) {
+		if again, p := chargeFor(&req, thirtyCents(), flatBook(), roomy()); p != nil || c.named == "" && !bytes.Equal(again.fingerprint(&req, thirtyCents()), got.fingerprint(&req, thirtyCents())) {
 			t.Errorf("%+v: the same settle is another once a price is known, %v", c, p)
 		}
 	}
@@ -340,7 +340,7 @@ func TestDearerModel(t *testing.T) {
 		{"estimated, unheard of", "unheard-of", nil, "0.3", "0", false},
 	} {
 		req := settleRequest{Model: c.model, Meters: c.meters}
-		got, p := chargeFor(&req, thirtyCents(), book, unlimited())
+		got, p := chargeFor(&req, thirtyCents(), book, roomy())
 		if p != nil {
 			t.Fatalf("%s: %v", c.name, p)
 		}

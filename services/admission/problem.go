@@ -156,7 +156,7 @@ func refused(r admit.Refusal, c caller, loc *time.Location) *Problem {
 }
 
 // cutText says which budget is used up or, where something of it is left, that the call does not fit that: a smaller one may.
-func cutText(text admit.Told, r admit.Refusal, k tenant.Contract) string {
+func cutText(text admit.Told, r admit.Refusal, k *tenant.Contract) string {
 	scope := window.Scope{Kind: r.ScopeKind, ID: r.ScopeID}
 	switch left := r.Used < stated(r, k); {
 	case r.ScopeKind == "" && left:
@@ -171,7 +171,7 @@ func cutText(text admit.Told, r admit.Refusal, k tenant.Contract) string {
 }
 
 // stated is the ceiling of a refusal as the contract states it: one that is soft refuses above it, and is used up at it.
-func stated(r admit.Refusal, k tenant.Contract) int64 {
+func stated(r admit.Refusal, k *tenant.Contract) int64 {
 	switch {
 	case r.Limit != admit.LimitDay || !k.SoftDay:
 		return r.Ceiling
@@ -183,7 +183,7 @@ func stated(r admit.Refusal, k tenant.Contract) int64 {
 }
 
 // rungOf is where a tenant stands that was refused: 4 where its own budget is used up, else as its day has it.
-func rungOf(r admit.Refusal, k tenant.Contract) ladder.Rung {
+func rungOf(r admit.Refusal, k *tenant.Contract) ladder.Rung {
 	if r.Code == admit.TenantQuotaExceeded && r.ScopeKind == "" {
 		return ladder.Cut
 	}

@@ -88,8 +88,8 @@ func TestEveryCode(t *testing.T) {
 	}
 }
 
-func plan() tenant.Contract {
-	return tenant.Contract{Ceilings: tenant.Ceilings{Day: 4_000_000_000}, Ladder: tenant.DefaultLadder()}
+func plan() *tenant.Contract {
+	return &tenant.Contract{Ceilings: tenant.Ceilings{Day: 4_000_000_000}, Ladder: tenant.DefaultLadder()}
 }
 
 // Goal: a quota is told apart from a rate on the wire (I9), and names its window and its end.
@@ -118,10 +118,10 @@ func TestQuotaIsNotARate(t *testing.T) {
 func TestWhatIsLeftIsTold(t *testing.T) {
 	soft := plan()
 	soft.SoftDay = true
-	soft = soft.WithScope(tenant.Scope{Scope: window.Scope{Kind: window.Agent, ID: tenant.EachScope}, Ceilings: tenant.Ceilings{Day: 1_000_000_000}})
+	*soft = soft.WithScope(tenant.Scope{Scope: window.Scope{Kind: window.Agent, ID: tenant.EachScope}, Ceilings: tenant.Ceilings{Day: 1_000_000_000}})
 	own, agent := window.Scope{}, window.Scope{Kind: window.Agent, ID: "a1"}
 	for _, c := range []struct {
-		k             tenant.Contract
+		k             *tenant.Contract
 		scope         window.Scope
 		limit         admit.Limit
 		used, ceiling money.Nano

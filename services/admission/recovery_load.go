@@ -247,8 +247,8 @@ func (r *recoverer) limits(ctx context.Context) error {
 }
 
 func (r *recoverer) limit(ctx context.Context, x pgstore.Execution) error {
-	contract, ok := r.s.catalogs.tenants.At(x.Tenant, r.s.deps.Now())
-	if !ok {
+	contract := r.s.catalogs.tenants.InForce(x.Tenant, r.s.deps.Now())
+	if contract == nil {
 		return nil // nobody can reserve in its name
 	}
 	limits := executionLimits(contract, x.MaxCost, x.MaxDepth)

@@ -63,9 +63,9 @@ func (h ownHold) named() pgstore.Reservation {
 // showHold shows one hold, with what is left of its lease.
 func (s *Service) showHold(ctx context.Context, epoch int64, h ownHold) error {
 	now := s.deps.Now()
-	contract, ok := s.catalogs.tenants.At(h.tenant, now)
+	contract := s.catalogs.tenants.InForce(h.tenant, now)
 	call, err := decodeCall(h.call)
-	if ok && err == nil {
+	if contract != nil && err == nil {
 		subj := subject{tenant: h.tenant, id: h.id, reservedAt: h.reservedAt, call: call, rawCall: h.call,
 			day: h.day, month: h.month, fingerprint: h.fingerprint}
 		pend, cancel := s.bounded(ctx)
@@ -76,7 +76,7 @@ func (s *Service) showHold(ctx context.Context, epoch int64, h ownHold) error {
 		}
 	}
 	s.holds.wasShown(h, epoch)
-	if !ok || err != nil { // its tenant is gone, too many are pending, or the counters are made
+	if contract == nil || err != nil { // its tenant is gone, too many are pending, or the counters are made
 		s.metrics.recovery.unshown.Inc()
 		return nil
 	}

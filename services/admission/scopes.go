@@ -47,7 +47,7 @@ func (c *call) countIn(who caller) []budgetstore.ScopeLimit {
 
 // ceilings are those of the sub-scopes that the call counts in, by a contract that may be another by now: a sub-scope that
 // it has no ceiling for is left out.
-func (c call) ceilings(k tenant.Contract) []budgetstore.ScopeLimit {
+func (c call) ceilings(k *tenant.Contract) []budgetstore.ScopeLimit {
 	var out []budgetstore.ScopeLimit
 	for _, s := range k.ScopesOf(c.values()) {
 		switch letter := string(s.Kind.Letter()); {
@@ -62,7 +62,7 @@ func (c call) ceilings(k tenant.Contract) []budgetstore.ScopeLimit {
 }
 
 // scopeLimit is a sub-scope as the budget store checks it: its day is soft where the tenant's is.
-func scopeLimit(k tenant.Contract, s tenant.Counted) budgetstore.ScopeLimit {
+func scopeLimit(k *tenant.Contract, s tenant.Counted) budgetstore.ScopeLimit {
 	out := budgetstore.ScopeLimit{Kind: s.Kind, ID: s.ID, Star: s.Each, Minute: hardOrNone(s.Ceilings.Minute), Day: hardOrNone(s.Ceilings.Day),
 		Month: hardOrNone(s.Ceilings.Month)}
 	if k.SoftDay && s.Ceilings.Day > 0 {

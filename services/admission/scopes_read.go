@@ -60,7 +60,7 @@ func (s *Service) scopeLines(ctx context.Context, t budgetstore.Tenant, c caller
 }
 
 // scopeLineOf has the windows that the sub-scope has a ceiling for.
-func scopeLineOf(k tenant.Contract, scope tenant.Counted, b budgetstore.Budget, calendar admit.Calendar, loc *time.Location) scopeLine {
+func scopeLineOf(k *tenant.Contract, scope tenant.Counted, b budgetstore.Budget, calendar admit.Calendar, loc *time.Location) scopeLine {
 	out := scopeLine{Kind: scope.Kind, ID: scope.ID, Windows: map[string]windowLine{}}
 	limit := scopeLimit(k, scope)
 	for name, w := range map[admit.Limit]struct {

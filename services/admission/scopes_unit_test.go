@@ -22,7 +22,7 @@ func scopedCaller(soft bool) caller {
 	} {
 		k = k.WithScope(s)
 	}
-	return caller{contract: k, principal: identity.Principal{Method: identity.MethodAPIKey, KeyID: "k1"}}
+	return caller{contract: &k, principal: identity.Principal{Method: identity.MethodAPIKey, KeyID: "k1"}}
 }
 
 func must[T any](v T, err error) T {

@@ -83,12 +83,12 @@ func (s *Service) decideSettle(tb testing.TB, body []byte, h budgetstore.Hold, n
 	}
 	e := ending{req: req, subj: *subj, now: now}
 	s.grow(&e.subj)
-	contract, ok := s.catalogs.tenants.At("acme", e.subj.reservedAt)
-	if !ok {
+	contract := s.catalogs.tenants.InForce("acme", e.subj.reservedAt)
+	if contract == nil {
 		tb.Fatal("no contract")
 	}
 	var p *Problem
-	if e.charge, p = chargeFor(&e.req, &e.subj, s.catalogs.prices.Book(), &contract); p != nil {
+	if e.charge, p = chargeFor(&e.req, &e.subj, s.catalogs.prices.Book(), contract); p != nil {
 		tb.Fatal(p)
 	}
 	e.fingerprint = e.charge.fingerprint(&e.req, &e.subj)

@@ -43,7 +43,7 @@ func (c catalogs) facts(v verified, r bus.Record) (ledger.Facts, error) {
 		return f, rejected(reasonUnknownTenant, "there is no tenant %.128q", v.tenant)
 	}
 	var err error
-	if f.Location, err = c.zones.Of(contract); err != nil {
+	if f.Location, err = c.zones.Of(&contract); err != nil {
 		return f, fmt.Errorf("cost-attributor: %w", err)
 	}
 	f.CountBilled, f.Markup = contract.Count == tenant.CountBilled, contract.Markup

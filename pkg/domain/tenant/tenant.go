@@ -192,14 +192,22 @@ type History struct {
 // At is the version in force at t: the last one that began at or before t. Usage older than the first version takes
 // the first version, since a tenant that exists must be billable.
 func (h History) At(t time.Time) (Contract, bool) {
+	if in := h.InForce(t); in != nil {
+		return *in, true
+	}
+	return Contract{}, false
+}
+
+// InForce is At without a copy, nil for none: the history's own, which nobody may change.
+func (h History) InForce(t time.Time) *Contract {
 	if len(h.Versions) == 0 {
-		return Contract{}, false
+		return nil
 	}
 	in := 0
 	for in+1 < len(h.Versions) && !h.Versions[in+1].EffectiveFrom.After(t) {
 		in++
 	}
-	return h.Versions[in], true
+	return &h.Versions[in]
 }
 
 // With returns the history after c took effect. It fails when c would begin before the newest version, because what
