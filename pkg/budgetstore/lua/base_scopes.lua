@@ -4,11 +4,11 @@
 local epoch, generation = unpack_('<i8i8', ARGV[1])
 local barred = fence(KEYS[1], epoch, generation)
 if barred then return barred end
-local v = call('HMGET', KEYS[1], '{', '{m')
-if not v[1] or not current(v[1], epoch) then return '\10' end
-local prefix, now = sub(KEYS[1], 1, -2), clock(ARGV[2], 0)
+local t = load(KEYS[1])
+if not t or t[1] ~= epoch then return '\10' end
+local prefix, now, run = sub(KEYS[1], 1, -2), clock(ARGV[2], 0), cold(t)[33]
 for i = 3, #ARGV, 2 do
-  local u = made(prefix, epoch, ARGV[i], v[2], now)
+  local u = made(prefix, epoch, ARGV[i], run, now)
   for p = 1, #ARGV[i + 1], 48 do
     local kind, window, nano, q, tin, tout = unpack_('<i8i8i8i8i8i8', ARGV[i + 1], p)
     count(u, floor(now / 1000000), kind, window, nano, q, tin, tout)

@@ -12,15 +12,17 @@ local function count(t, second, kind, window, nano, q, tin, tout)
   end
 end
 
--- A sub-scope as this run of base makes it, nothing counted yet; or as it was left by what came since. Field "{m" names the
+-- A sub-scope as this run of base makes it, nothing counted yet; or as it was left by what came since. Field "{c" names the
 -- run, in the tenant's state and in each of its sub-scopes: what an earlier run made is made anew.
 local function made(prefix, epoch, name, run, now)
   local key = prefix .. 'c:' .. sub(name, 1, 1) .. ':' .. sub(name, 2)
   local t = load(key)
-  if t and t[1] == epoch and get(t, '{m') == run then return t end
+  if t and t[1] == epoch and cold(t)[33] == run then return t end
   call('DEL', key)
   t = parse(key, zero(epoch))
   t[4], t.turned = now, true
-  put(t, '{m', run)
+  local c = cold(t)
+  c[33] = run
+  putCold(t, c)
   return t
 end

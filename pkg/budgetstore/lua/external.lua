@@ -13,7 +13,7 @@ local function minute(u, start, version, nano)
   local i = 8 + (start / 60 % 8) * 3
   if start < c[i] or (start == c[i] and version <= c[i + 2]) then return false end
   c[i], c[i + 1], c[i + 2] = start, nano, version
-  put(u, '{c', pack(COLD, unpack(c, 1, 31)))
+  putCold(u, c)
   if start + 120 > u[3] then u[3] = start + 120 end
   return true
 end
@@ -43,7 +43,7 @@ local function month(u, label, version, nano)
     if label < c[at] then return false end
   end
   c[at], c[at + 1] = label, version
-  put(u, '{c', pack(COLD, unpack(c, 1, 31)))
+  putCold(u, c)
   if label == u[17] then
     u[20] = nano
     return true

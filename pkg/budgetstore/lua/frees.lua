@@ -3,7 +3,7 @@
 local function frees(read, figure, need, second, open)
   local bytes
   for s = second - 60, open - 1 do
-    if s == second - 60 or s % 30 == 0 then bytes = select(2, field(read, s)) end
+    if s == second - 60 or s % PART == 0 then bytes = select(2, field(read, s)) end
     need = need - select(figure, reserved(bytes, s))
     if need <= 0 then return s + 61 end
   end

@@ -8,7 +8,7 @@ if not t then return '\10' end
 if t[1] ~= epoch then return '\12' end
 if generation > 0 then -- of two that make them, each begins at the base's offset: entries of the one would hide the other's
   if t[2] == 1 then return '\1' end
-  if get(t, '{g') ~= pack('<d', generation) then return '\15' end
+  if cold(t)[32] ~= generation then return '\15' end
 end
 local prefix = sub(KEYS[1], 1, -2)
 local now = clock(ARGV[4], 0)

@@ -7,7 +7,7 @@ local s, prefix = KEYS[1], sub(KEYS[1], 1, -2)
 local t = load(s)
 if not t or t[1] ~= epoch then return '\10' end
 local now, merged = clock(ARGV[3], 0), 0
-local run, counted = get(t, '{m'), {}
+local run, counted = cold(t)[33], {}
 local pending = call('HGETALL', KEYS[2])
 local of
 for i = 1, #pending, 2 do

@@ -1,21 +1,24 @@
 -- The ring: what was reserved in each of the 60 seconds before the open one, 24 bytes each: requests (3), input, output,
--- nano-dollars (7 each), all 0 once it has left the window. Second s has place s modulo 60; a field has 30 of them, "{r0" and
--- "{r1", so that whoever changes one second rewrites little, and a missing or empty one is all 0.
-local SECOND, NOTHING = '<I3i7i7i7', string.rep('\0', 720)
+-- nano-dollars (7 each), all 0 once it has left the window. Second s has place s modulo 60; a field has 15 of them, "{r0" to
+-- "{r3", so that whoever changes one second reads and rewrites little. A missing or empty field is all 0.
+local SECOND, PART = '<I3i7i7i7', 15
 
 -- The field that a second is in, and its bytes. read returns a field.
 local function field(read, second)
-  local n = (second % 60 - second % 30) / 30 + 1
-  local name = '{r' .. string.sub('01', n, n)
-  local bytes = read(name)
-  return name, bytes and bytes ~= '' and bytes or NOTHING
+  local n = (second % 60 - second % PART) / PART + 1
+  local name = '{r' .. string.sub('0123', n, n)
+  return name, read(name) or ''
 end
 
 -- What was reserved in a second of a field.
-local function reserved(bytes, second) return struct.unpack(SECOND, bytes, second % 30 * 24 + 1) end
+local function reserved(bytes, second)
+  if bytes == '' then return 0, 0, 0, 0 end
+  return struct.unpack(SECOND, bytes, second % PART * 24 + 1)
+end
 
 -- A field with other bytes from a second on.
 local function replaced(bytes, second, by)
-  local at = second % 30 * 24
+  local at = second % PART * 24
+  if bytes == '' then bytes = string.rep('\0', PART * 24) end
   return string.sub(bytes, 1, at) .. by .. string.sub(bytes, at + #by + 1)
 end

@@ -17,9 +17,9 @@
 --   field "{k" + days, see days.lua
 --   field "{c" + 1 next journal offset  2-7 month label (4 bytes), version of its external total (x3)
 --     8-31 external minutes: start (s, 4 bytes), nano-dollars, version (x8)
---   fields "{r0", "{r1" + the ring, see ring.lua
+--     32 generation of whoever made the counters, see fence.lua  33 + the run that made them, see based.lua
+--   fields "{r0" to "{r3" + the ring, see ring.lua
 --   field "{f"  ids that ended lately, see remember.lua; key d, a string, has what most reservations need not read of them
---   field "{g"  see fence.lua; + "{m"  see based.lua
 --   field "{o"  see opened.lua
 --   field "{x<root>" an execution, see executions.lua
 --   field <id> and "{h<id>" an open hold, see holds.lua; no id has a brace
@@ -30,8 +30,8 @@
 local MAX = 9007199254740991
 local HEAD = '<dddI4dddI4dddI4dddI4dddI4dI4'
 local HEAD_SIZE = 185
-local COLD = '<dI4dI4dI4dI4ddI4ddI4ddI4ddI4ddI4ddI4ddI4dd'
-local COLD_SIZE = 204
+local COLD = '<dI4dI4dI4dI4ddI4ddI4ddI4ddI4ddI4ddI4ddI4dddd'
+local COLD_SIZE = 220
 local floor, sub, rep, call = math.floor, string.sub, string.rep, redis.call
 local pack, unpack_ = struct.pack, struct.unpack
 
@@ -86,6 +86,8 @@ local function cold(t)
   local bytes = get(t, '{c')
   return { unpack_(COLD, bytes == '' and rep('\0', COLD_SIZE) or bytes) }
 end
+
+local function putCold(t, c) put(t, '{c', pack(COLD, unpack(c, 1, 33))) end
 
 local function bounded(n)
   if n > MAX then return MAX elseif n < -MAX then return -MAX end
