@@ -9,7 +9,8 @@ import (
 	"github.com/weir-project/weir/pkg/domain/admit"
 )
 
-// MaxBranches bounds how many branches of a tenant's executions live at a time.
+// MaxBranches bounds how many branches of a tenant's executions live at a time. None is started above it; after a recovery
+// those that were made before take their places again with their next call, so there may be more until enough have ended.
 const MaxBranches = 16384
 
 var (

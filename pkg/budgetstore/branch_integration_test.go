@@ -5,6 +5,7 @@ package budgetstore
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -235,13 +236,20 @@ func TestBaseOfBranches(t *testing.T) {
 		t.Errorf("%+v", no)
 	}
 	w.admit(w.in(branches(unused), dollar))
+	w.admit(w.in(branches(a), dollar))
+	if live := w.store.client.ZRange(ctx, key(w.tenant, "v:x"), 0, -1).Val(); !slices.Equal(slices.Sorted(slices.Values(live)), []string{"a", "unused"}) {
+		t.Errorf("with their first call %q live again", live)
+	}
+	if ttl := w.store.client.PTTL(ctx, key(w.tenant, "v:x")).Val(); ttl < time.Hour {
+		t.Errorf("for %s", ttl)
+	}
 	if no := w.refused(w.in(branches(unused), 1), admit.ExecutionBudgetExceeded, admit.LimitMaxCost); no.ScopeID != "unused" {
 		t.Errorf("%+v", no)
 	}
 	ref.Tenant = w.tenant
 	_, err = w.store.Settle(ctx, ref, admit.Estimate{Nanos: 2 * dollar})
 	w.must(err)
-	if a, deep := w.branch("a"), w.branch("deep"); a.Own != 6*dollar || a.Held != 0 || deep.Own != 2*dollar || deep.Held != 0 {
+	if a, deep := w.branch("a"), w.branch("deep"); a.Own != 7*dollar || a.Held != dollar || deep.Own != 2*dollar || deep.Held != 0 {
 		t.Errorf("after the settle: %+v, %+v", a, deep)
 	}
 }

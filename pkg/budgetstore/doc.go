@@ -19,7 +19,7 @@
 //	w:{t}:e       holds that are expiring, a hash by id           the same each, at most 65,536, then ErrFull
 //	w:{t}:x:<root> one root execution                            73 B, TTL from its start
 //	w:{t}:x:{<id> a branch of one (a child's own limit)          the same, TTL an hour longer than its tokens
-//	w:{t}:v:x     the branches that live, a sorted set           at most 16,384 started in a life of Redis, 100 B each
+//	w:{t}:v:x     the branches that live, a sorted set           none is started above 16,384, 100 B each
 //	w:{t}:o       the open executions, a set                      as many as their limit; none without one
 //	w:{t}:c:<kind>:<id> a sub-scope that has ceilings of its own  <= 4 KB, TTL 36 days from the last day it was
 //	              (kind c, a or k), laid out as the state       reserved in; named ones are as many as the plan's,

@@ -1,8 +1,8 @@
 -- branch: makes what a child agent and its descendants may spend, nothing spent yet (see executions.lua). KEYS s. ARGV packed
 -- epoch, limit (nano-dollars), how long it lives (ms) and how many may live at a time, its id, its root, test clock. Reply:
 -- '\0' and a byte, 1 if the root was revoked, then nothing is made; '\1' too many live.
--- Set v:x has the ids of those that live, by when they end (ms). After a recovery it begins anew, while those that were made
--- before come back with their next call: so it bounds how many are made in a life.
+-- Set v:x has the ids of those that live, by when they end (ms). After a recovery those that were made before come back to it
+-- with their next call (branched.lua), whatever room there is.
 local epoch, limit, life, most = unpack_('<i8i8i8i8', ARGV[1])
 local S = call('HGET', KEYS[1], '{')
 if not S then return '\10' end
