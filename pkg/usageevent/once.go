@@ -65,75 +65,30 @@ func onceValue(b []byte, at, depth int) int {
 	case '{':
 		return onceObject(b, at, depth+1)
 	case '[':
-		return onceArray(b, at, depth+1)
+		return plainArray(b, at, depth+1, onceValue)
 	default:
 		return plainValue(b, at, depth)
-	}
-}
-
-func onceArray(b []byte, at, depth int) int {
-	if at = space(b, at+1); at < len(b) && b[at] == ']' {
-		return at + 1
-	}
-	for {
-		if at = onceValue(b, at, depth); at < 0 {
-			return -1
-		}
-		if at = space(b, at); at == len(b) {
-			return -1
-		}
-		switch b[at] {
-		case ']':
-			return at + 1
-		case ',':
-			at = space(b, at+1)
-		default:
-			return -1
-		}
 	}
 }
 
 func onceObject(b []byte, at, depth int) int {
 	var room [12][]byte // enough for a provider's usage, without the heap
 	names := room[:0]
-	if at = space(b, at+1); at < len(b) && b[at] == '}' {
-		return at + 1
-	}
-	for {
-		end := plainString(b, at)
-		if end < 0 || len(names) == maxOnce {
+	return plainObject(b, at, depth, func(name []byte, at, depth int) int {
+		if len(names) == maxOnce {
 			return -1
 		}
-		name := b[at+1 : end-1]
 		for _, other := range names {
 			if len(other) == len(name) && bytes.EqualFold(other, name) {
 				return -1
 			}
 		}
 		names = append(names, name)
-		if at = space(b, end); at == len(b) || b[at] != ':' {
-			return -1
+		if isText(string(name)) {
+			return plainValue(b, at, depth)
 		}
-		if at = space(b, at+1); isText(string(name)) {
-			at = plainValue(b, at, depth)
-		} else {
-			at = onceValue(b, at, depth)
-		}
-		if at < 0 {
-			return -1
-		}
-		if at = space(b, at); at == len(b) {
-			return -1
-		}
-		switch b[at] {
-		case '}':
-			return at + 1
-		case ',':
-			at = space(b, at+1)
-		default:
-			return -1
-		}
-	}
+		return onceValue(b, at, depth)
+	})
 }
 
 // nest is an object or array that is being read: names is nil in an array, and value says that a member's value comes next.

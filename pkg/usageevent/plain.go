@@ -9,6 +9,12 @@ import (
 // objects and arrays, no deeper than maxPlainDepth. It is read here in one pass, several times faster than by
 // encoding/json. Whatever is not plain, or not JSON, is left to that: a plain reading is never an error, and is always
 // the one that encoding/json has (a fuzz test holds them against each other).
+//
+// There are four walks of like shape, because they differ in what they make on the way, which is where the time goes:
+// plainObject and plainArray find where values end (once.go compares names with them), appendPlain writes members in order,
+// usage/plain.go, which as domain may not import this, reads counts by their names and notes what nobody read, and
+// admission's quick.go reads requests from a string, whose memory they share. usage/unknown.go is none of them: it goes through
+// JSON that is known to be valid, plain or not.
 
 const maxPlainDepth = 8
 
@@ -19,10 +25,13 @@ func plainMembers(raw []byte) (object, bool) {
 		return nil, false
 	}
 	out := make(object, 16)
-	end := plainObject(raw, at, 1, func(name, value []byte) bool {
-		_, twice := out[string(name)]
-		out[string(name)] = value
-		return !twice
+	end := plainObject(raw, at, 1, func(name []byte, at, depth int) int {
+		end := plainValue(raw, at, depth)
+		if _, twice := out[string(name)]; twice || end < 0 {
+			return -1
+		}
+		out[string(name)] = raw[at:end:end]
+		return end
 	})
 	return out, end > 0 && space(raw, end) == len(raw)
 }
@@ -44,9 +53,9 @@ func plainValue(b []byte, at, depth int) int {
 	case c == '"':
 		return plainString(b, at)
 	case c == '{':
-		return plainObject(b, at, depth+1, func(_, _ []byte) bool { return true })
+		return plainObject(b, at, depth+1, func(_ []byte, at, depth int) int { return plainValue(b, at, depth) })
 	case c == '[':
-		return plainArray(b, at, depth+1)
+		return plainArray(b, at, depth+1, plainValue)
 	case c == '-' || c >= '0' && c <= '9':
 		return plainNumber(b, at)
 	}
@@ -109,8 +118,9 @@ func digitsFrom(b []byte, at int) int {
 	return at
 }
 
-// plainObject calls member for each member of the object at at, until it says no, and returns the object's end.
-func plainObject(b []byte, at, depth int, member func(name, value []byte) bool) int {
+// plainObject is the end of the object at at. member is told the name of each member and where its value begins, and says
+// where that ends, or -1.
+func plainObject(b []byte, at, depth int, member func(name []byte, at, depth int) int) int {
 	if at = space(b, at+1); at < len(b) && b[at] == '}' {
 		return at + 1
 	}
@@ -123,11 +133,10 @@ func plainObject(b []byte, at, depth int, member func(name, value []byte) bool) 
 		if at = space(b, end); at == len(b) || b[at] != ':' {
 			return -1
 		}
-		at = space(b, at+1)
-		if end = plainValue(b, at, depth); end < 0 || !member(name, b[at:end:end]) {
+		if at = member(name, space(b, at+1), depth); at < 0 {
 			return -1
 		}
-		if at = space(b, end); at == len(b) {
+		if at = space(b, at); at == len(b) {
 			return -1
 		}
 		switch b[at] {
@@ -141,17 +150,16 @@ func plainObject(b []byte, at, depth int, member func(name, value []byte) bool) 
 	}
 }
 
-// plainArray returns the end of the array at at.
-func plainArray(b []byte, at, depth int) int {
+// plainArray is the end of the array at at. element is where the value that begins at at ends, or -1.
+func plainArray(b []byte, at, depth int, element func(b []byte, at, depth int) int) int {
 	if at = space(b, at+1); at < len(b) && b[at] == ']' {
 		return at + 1
 	}
 	for {
-		end := plainValue(b, at, depth)
-		if end < 0 {
+		if at = element(b, at, depth); at < 0 {
 			return -1
 		}
-		if at = space(b, end); at == len(b) {
+		if at = space(b, at); at == len(b) {
 			return -1
 		}
 		switch b[at] {
