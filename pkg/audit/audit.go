@@ -90,8 +90,9 @@ type Budgets interface {
 
 // Sources is what an audit reads. Only Log is trusted.
 type Sources struct {
-	Log     *bus.Conn
-	Books   Books
+	Log   *bus.Conn
+	Books Books
+	// Budgets is nil where Redis is not to be compared: while its counters are being made, no figure there means anything.
 	Budgets Budgets
 	Now     time.Time
 }
@@ -128,8 +129,10 @@ func Run(ctx context.Context, s Sources) (Report, error) {
 	if err := checkWindowTable(ctx, s.Books, expected, &r); err != nil {
 		return r, err
 	}
-	if err := checkBudgets(ctx, s, j, book, expected, &r); err != nil {
-		return r, err
+	if s.Budgets != nil {
+		if err := checkBudgets(ctx, s, j, book, expected, &r); err != nil {
+			return r, err
+		}
 	}
 	r.finish()
 	return r, nil

@@ -49,7 +49,7 @@ func (s *Service) extendFound(ctx context.Context, c caller, id string, req exte
 	}
 	t, err := s.of(c.tenant)
 	if err != nil {
-		return answer{}, err
+		return answer{}, soon(err, req.Receipt)
 	}
 	request, p := s.growth(c, req, &subj)
 	if p != nil {
@@ -61,6 +61,9 @@ func (s *Service) extendFound(ctx context.Context, c caller, id string, req exte
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
 	reply, err := s.counters.Extend(bounded, request)
+	if isLoss(err) {
+		s.lost(t)
+	}
 	if err != nil {
 		return answer{}, err
 	}
@@ -70,6 +73,16 @@ func (s *Service) extendFound(ctx context.Context, c caller, id string, req exte
 		s.decisions.refused(c, id, subj.call, reply.Refusal, s.deps.Now())
 	}
 	return s.extended(ctx, &subj, reply)
+}
+
+// soon is for a holder who has a receipt while the store recovers: it is taken as soon as the recovery has begun, a second
+// after the loss, and not only when it is over, which is what others are told to wait for.
+func soon(err error, receipt token) error {
+	if making, ok := errors.AsType[recoveringError](err); ok && receipt != "" {
+		making.retry = 0
+		return making
+	}
+	return err
 }
 
 func (req extendRequest) check() *Problem {

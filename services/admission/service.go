@@ -40,6 +40,9 @@ const (
 	shutdownDeadline = 20 * time.Second
 	// requestGrace is what requests in flight get: two stores' deadlines and some.
 	requestGrace = 5 * time.Second
+	// flushWithin is what Kafka gets at the very end. Decisions had their last turn before, and who sent an event that is not
+	// acknowledged by now was told to send it again: nobody waits for more while Kafka is away.
+	flushWithin = time.Second
 )
 
 // Service is one replica of admission.
@@ -208,7 +211,7 @@ func (s *Service) Run(ctx context.Context) error {
 // close closes what was opened, Kafka first: its flush may take a moment.
 func (s *Service) close(ctx context.Context) error {
 	var errs []error
-	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushWithin)
 	defer cancel()
 	for _, p := range []*bus.Producer{s.events, s.producer} {
 		if p != nil {

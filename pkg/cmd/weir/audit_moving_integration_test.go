@@ -67,5 +67,8 @@ func TestAuditOfMovingBooks(t *testing.T) {
 	p.wait("the loss is seen", func() bool {
 		return strings.Contains(s.call("GET", "/v1/budget", key, "").text, "budget_store_recovering")
 	})
-	moves("made anew in Redis")
+	moves("made anew in Redis, in about")
+	if a := s.run("audit", "--wait", "0s"); a.code != 3 || !strings.Contains(a.out, "\naudit: Redis was not compared") || strings.Contains(a.out, "\nredis") {
+		t.Errorf("while a recovery runs: %+v", a)
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/domain/recovery"
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/outbox"
 	"github.com/weir-project/weir/pkg/pgstore"
@@ -24,16 +25,9 @@ type moving struct {
 // now lists what moves at this moment: a recovery of Redis, or counters in it that only another build can read, events on
 // their way to Kafka, records that consumers have not finished. Empty = settled.
 func (m moving) now(ctx context.Context) ([]string, error) {
-	var out []string
-	row, known, err := m.rows.EpochRow(ctx)
+	out, err := m.redis(ctx)
 	if err != nil {
-		return nil, awayFrom("postgres", err)
-	}
-	if row.Recovering {
-		out = append(out, fmt.Sprintf("the counters of epoch %d are being made anew in Redis", row.Epoch))
-	}
-	if known && row.Layout != budgetstore.Layout {
-		out = append(out, otherLayout(row.Layout).Error())
+		return nil, err
 	}
 	backlog, err := m.outbox.Measure(ctx)
 	if err != nil {
@@ -50,6 +44,29 @@ func (m moving) now(ctx context.Context) ([]string, error) {
 		out = append(out, fmt.Sprintf("consumers are %d records behind", behind))
 	}
 	return out, nil
+}
+
+// redis lists why nothing that is read of Redis means anything now.
+func (m moving) redis(ctx context.Context) (out []string, err error) {
+	row, known, err := m.rows.EpochRow(ctx)
+	if err != nil {
+		return nil, awayFrom("postgres", err)
+	}
+	if row.Recovering {
+		out = append(out, fmt.Sprintf("a recovery runs: the counters of epoch %d are being made anew in Redis%s", row.Epoch, leasesLeft(row)))
+	}
+	if known && row.Layout != budgetstore.Layout {
+		out = append(out, otherLayout(row.Layout).Error())
+	}
+	return out, nil
+}
+
+// leasesLeft says how long a recovery still waits for leases, which is most of what it takes.
+func leasesLeft(row pgstore.RedisEpoch) string {
+	if left := recovery.LeasesEnd(row.LastLease(), row.LeaseReach).Sub(row.Now); left > 0 && row.BarrierAt.IsZero() {
+		return fmt.Sprintf(", in about %s, when no lease of the lost ones runs any more", left.Round(time.Second))
+	}
+	return ""
 }
 
 // otherLayout says that this build cannot read what is in Redis.

@@ -1,0 +1,39 @@
+//go:build integration
+
+package admission
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weir-project/weir/pkg/testkit"
+)
+
+// Goal: without Kafka a replica stops within the grace of its requests, with everything closed: what could not be told to Kafka
+// is given up once, not once for each who tells it.
+func TestStopsWithoutKafka(t *testing.T) {
+	kafka, cluster := testkit.KafkaCluster(t)
+	k := contract()
+	k.Limits.Concurrency = 1
+	w := newWorldOn(t, kafka, one(k))
+	r := w.start(func(c *Config) { c.Deadline = 300 * time.Millisecond })
+	r.kafkaGone = true
+	cluster.Close()
+	status, out := r.reserve("acme", "r1", 1)
+	w.want("reserve", status, out, 201)
+	for _, id := range []string{"r2", "r3"} { // refusals are published
+		status, out = r.reserve("acme", id, 1)
+		w.want("refused", status, out, 429)
+	}
+	status, out, _ = r.do("POST", "/v1/events", w.keys["acme"], anEvent)
+	w.want("an event", status, out, 503)
+	begin := time.Now()
+	r.stop()
+	took := time.Since(begin)
+	if took > requestGrace {
+		t.Errorf("it took %s to stop", took)
+	}
+	if r.svc.rows.Ping(t.Context()) == nil || r.svc.counters.Ping(t.Context()) == nil {
+		t.Error("a store is still open")
+	}
+}
