@@ -18,11 +18,10 @@ end
 branches = function(spent, most)
   for n = 1, count do
     local of, B, own, held, calls, limit, back = unpack(read[n])
-    local figures = pack('<dddB', own + nano, held + nano, calls + 1, 1)
-    if B then
-      call('SET', of, figures .. string.sub(B, 26, 65) .. pack('<d', now), 'KEEPTTL')
+    local figures, none = pack('<dddB', own + nano, held + nano, calls + 1, 1), 9007199254740991
+    if B then -- one that a recovery has made has no limit yet
+      call('SET', of, figures .. string.sub(B, 26, 33) .. pack('<d', limit) .. string.sub(B, 42, 65) .. pack('<d', now), 'KEEPTTL')
     else
-      local none = 9007199254740991
       call('SET', of, figures .. pack('<dddddd', 0, limit, none, none, 0, now), 'PX', string.format('%.0f', (unpack_('<d', arg, 179))))
     end
     if back then -- the first call since a recovery: it lives, as one that branch.lua made does, also where there is no room for another
