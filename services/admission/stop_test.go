@@ -16,11 +16,11 @@ func TestStopsWithoutKafka(t *testing.T) {
 	k := contract()
 	k.Limits.Concurrency = 1
 	w := newWorldOn(t, kafka, one(k))
-	r := w.start(func(c *Config) { c.Deadline = 300 * time.Millisecond })
+	r := w.start()
 	r.kafkaGone = true
-	cluster.Close()
 	status, out := r.reserve("acme", "r1", 1)
 	w.want("reserve", status, out, 201)
+	cluster.Close()
 	for _, id := range []string{"r2", "r3"} { // refusals are published
 		status, out = r.reserve("acme", id, 1)
 		w.want("refused", status, out, 429)
