@@ -178,7 +178,11 @@ func tokens(e pricing.Estimate) (in, out int64) {
 // content is what a repeat of the reservation must state alike. The execution's own figures come from its token, which
 // may be renewed in between, so the token itself is no part of it.
 func content(req *reserveRequest, c *call) admit.Content {
-	out := admit.Content{Provider: req.Provider, Model: req.Model, Effect: c.Effect, Root: c.Root, Agent: c.Agent,
+	effect := c.Effect
+	if effectOf(effect) == admit.Read { // said, or left out
+		effect = ""
+	}
+	out := admit.Content{Provider: req.Provider, Model: req.Model, Effect: effect, Root: c.Root, Agent: c.Agent,
 		Parent: c.ParentAgent, CostCentre: c.CostCenter, Depth: int64(c.Depth), LeaseSeconds: req.LeaseSeconds}
 	out.Meters = make([]admit.Meter, 0, len(req.Estimate))
 	for name, quantity := range req.Estimate {

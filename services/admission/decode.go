@@ -175,6 +175,8 @@ func wanted(t reflect.Type) string {
 		return "a whole number"
 	case t.Kind() == reflect.Bool:
 		return "true or false"
+	case t.Kind() == reflect.Slice:
+		return "an array"
 	default:
 		return "an object"
 	}

@@ -23,6 +23,17 @@ func TestDecodeStrict(t *testing.T) {
 	}
 }
 
+// Goal: what is of the wrong kind is told what it should be.
+func TestWrongKindsSayWhatIsWanted(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"reservations":{}}`: "reservations is an object, not an array.", `{"reservations":"x"}`: "reservations is a string, not an array.",
+	} {
+		if p := decodeStrict([]byte(body), &batchRequest{}); p == nil || p.Detail != want || p.Field != "reservations" {
+			t.Errorf("%s: %+v", body, p)
+		}
+	}
+}
+
 // Goal: a number that is not taken is named with its member, and with what is taken.
 func TestNumbersSayWhatIsAllowed(t *testing.T) {
 	for number, want := range map[string]string{"1e3": "from 0 to 9007199254740991", "9007199254740992": "from 0 to 9007199254740991", "-1": "from 0 to", "0.5": "from 0 to"} {
