@@ -72,7 +72,7 @@ func (s *Service) fromWebhook(ctx context.Context, hook identity.Webhook, r *htt
 	if err != nil {
 		return answer{}, err
 	}
-	req, p := webhookRequest(hook, r.URL.Query())
+	req, p := webhookRequest(hook, r.URL)
 	if p != nil {
 		return answer{}, p
 	}
@@ -124,13 +124,13 @@ const useDeadlines = 5
 // webhookRequest is the body of POST /v1/executions for a webhook. The bot's back end may add what the platform does not
 // say as query parameters; the user and the event are the defaults, so that a second delivery of one event resumes its
 // execution instead of starting another.
-func webhookRequest(hook identity.Webhook, q url.Values) (executionRequest, *Problem) {
+func webhookRequest(hook identity.Webhook, u *url.URL) (executionRequest, *Problem) {
 	req := executionRequest{AgentID: hook.User, RootExecutionID: hook.Event}
-	for name, values := range q {
-		if len(values) != 1 {
-			return req, invalid(name, name+" is there more than once.")
-		}
-		v := values[0]
+	named, p := parameters(u, "agent_id", "root_execution_id", "cost_center", "max_cost_usd", "max_depth")
+	if p != nil {
+		return req, p
+	}
+	for name, v := range named {
 		switch name {
 		case "agent_id":
 			req.AgentID = v
@@ -150,8 +150,6 @@ func webhookRequest(hook identity.Webhook, q url.Values) (executionRequest, *Pro
 				return req, invalid(name, "max_depth is not a whole number.")
 			}
 			req.MaxDepth = &n
-		default:
-			return req, invalid(name, "Unknown parameter "+strconv.Quote(name)+".")
 		}
 	}
 	return req, nil

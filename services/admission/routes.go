@@ -3,6 +3,9 @@ package admission
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -118,8 +121,31 @@ func (s *Service) stateHTTP(ctx context.Context, c caller, _ http.ResponseWriter
 }
 
 func (s *Service) budgetHTTP(ctx context.Context, c caller, _ http.ResponseWriter, r *http.Request) (answer, error) {
-	named := r.URL.Query()
-	return s.budget(ctx, c, budgetRequest{AgentID: named.Get("agent_id"), CostCenter: named.Get("cost_center")})
+	named, p := parameters(r.URL, "agent_id", "cost_center")
+	if p != nil {
+		return answer{}, p
+	}
+	return s.budget(ctx, c, budgetRequest{AgentID: named["agent_id"], CostCenter: named["cost_center"]})
+}
+
+// parameters are those of a query, each known and there once. One that cannot be read is refused, as net/url's own Query would
+// not: what it leaves out may be a limit.
+func parameters(u *url.URL, known ...string) (map[string]string, *Problem) {
+	all, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, invalid("", "The query cannot be read: parameters are percent-encoded, with & between them.")
+	}
+	out := make(map[string]string, len(all))
+	for name, values := range all {
+		switch {
+		case !slices.Contains(known, name):
+			return nil, invalid(name, "Unknown parameter "+strconv.Quote(name)+".")
+		case len(values) > 1:
+			return nil, invalid(name, name+" is there more than once.")
+		}
+		out[name] = values[0]
+	}
+	return out, nil
 }
 
 // fallback makes problem documents of the mux's own 404 and 405.
