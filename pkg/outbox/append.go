@@ -6,8 +6,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/weir-project/weir/pkg/jsonwrite"
 )
 
 // The bounds of an event. Together they stay below the record bound of usage.events.v1 (1 MiB), so that what Append
@@ -43,8 +41,8 @@ type Event struct {
 	Headers map[string]string
 }
 
-const insertEvent = `INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, headers, topic, partition)
-VALUES ($1::text, $2::text, $3::text, $4::text, $5, $6::text::jsonb, nullif($7::text, ''), $8::integer)`
+const insertEvent = `INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, headers, topic, partition, content_type, signature)
+VALUES ($1::text, $2::text, $3::text, $4::text, $5, nullif($6::text, '')::jsonb, nullif($7::text, ''), $8::integer, nullif($9::text, ''), nullif($10::text, ''))`
 
 // Append inserts e within the caller's transaction: it is published if and only if tx commits. Call it last, and after
 // tx has locked whatever serialises the writers of e.AggregateID, for that lock is what makes the order per key.
@@ -57,23 +55,15 @@ func Append(ctx context.Context, tx pgx.Tx, e Event) error {
 	if payload == nil {
 		payload = []byte{} // not NULL
 	}
-	_, err := tx.Exec(ctx, insertEvent, e.ID, e.AggregateType, e.AggregateID, e.Type, payload, string(e.appendHeaders(nil)), e.Topic, e.Partition)
+	h, others := e.split(), ""
+	if h.others {
+		others = string(e.appendOthers(nil))
+	}
+	_, err := tx.Exec(ctx, insertEvent, e.ID, e.AggregateType, e.AggregateID, e.Type, payload, others, e.Topic, e.Partition, h.contentType, h.signature)
 	if err != nil {
 		return fmt.Errorf("outbox: append %s: %w", e.ID, err)
 	}
 	return nil
-}
-
-// appendHeaders appends the headers as the table takes them, a JSON object.
-func (e Event) appendHeaders(b []byte) []byte {
-	b = append(b, '{')
-	separator := ""
-	for name, value := range e.Headers {
-		b = jsonwrite.AppendString(append(b, separator...), name)
-		b = jsonwrite.AppendString(append(b, ':'), value)
-		separator = ","
-	}
-	return append(b, '}')
 }
 
 // Check says why Append would refuse e, without asking the database; nil if it would not.

@@ -36,9 +36,9 @@ type Batch struct {
 // emitted is what the queries below return per row. foreign marks a transaction number of the future, which a visible
 // row can only have if it was written in another cluster.
 const (
-	columns = `seq, id, aggregatetype, aggregateid, type, payload, headers, topic, partition, created_at, xid,
-		octet_length(payload) + pg_column_size(headers) AS size`
-	emitted = `SELECT seq, id, aggregatetype, aggregateid, type, coalesce(topic, ''), partition, payload, headers::text, created_at,
+	columns = `seq, id, aggregatetype, aggregateid, type, payload, headers, content_type, signature, topic, partition, created_at, xid,
+		octet_length(payload) + coalesce(pg_column_size(headers), 0) + coalesce(octet_length(content_type), 0) + coalesce(octet_length(signature), 0) AS size`
+	emitted = `SELECT seq, id, aggregatetype, aggregateid, type, coalesce(topic, ''), partition, payload, headers::text, content_type, signature, created_at,
 		pg_current_snapshot()::text, total, NOT pg_visible_in_snapshot(xid, pg_current_snapshot())`
 )
 
@@ -139,15 +139,17 @@ func (s *Session) query(ctx context.Context, sql string, args ...any) (result, e
 	var out result
 	foreign := false
 	out.rows, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Row, err error) {
-		var headers []byte
+		var others []byte
+		var contentType, signature *string
 		var future bool
-		err = row.Scan(&r.Seq, &r.ID, &r.AggregateType, &r.AggregateID, &r.Type, &r.Topic, &r.Partition, &r.Payload, &headers, &r.CreatedAt,
+		err = row.Scan(&r.Seq, &r.ID, &r.AggregateType, &r.AggregateID, &r.Type, &r.Topic, &r.Partition, &r.Payload, &others, &contentType, &signature, &r.CreatedAt,
 			&out.snapshot, &out.total, &future)
 		foreign = foreign || future
-		if err != nil {
-			return r, err
+		if err == nil && others != nil {
+			err = json.Unmarshal(others, &r.Headers)
 		}
-		return r, json.Unmarshal(headers, &r.Headers)
+		r.Headers = joined(r.Headers, contentType, signature)
+		return r, err
 	})
 	if err != nil {
 		return result{}, fmt.Errorf("outbox: read: %w", err)

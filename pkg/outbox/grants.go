@@ -11,7 +11,7 @@ import (
 func WriterGrants(role string) []string {
 	r := pgx.Identifier{role}.Sanitize()
 	return []string{
-		"GRANT INSERT (id, aggregatetype, aggregateid, type, payload, headers, topic, partition, slot) ON outbox TO " + r,
+		"GRANT INSERT (id, aggregatetype, aggregateid, type, payload, headers, topic, partition, content_type, signature, slot) ON outbox TO " + r,
 		"GRANT SELECT ON outbox_slot TO " + r,
 	}
 }

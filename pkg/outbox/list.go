@@ -1,10 +1,12 @@
 package outbox
 
+import "github.com/jackc/pgx/v5/pgtype"
+
 // List are the events of one statement: for a writer that changes many rows of its own at once and appends an event for
 // each row that did change. That keeps Append's promise, because each event is inserted from a row which the writer's
 // INSERT or UPDATE returned: after that row's lock, with a number drawn after it.
 //
-//	WITH g AS (SELECT * FROM unnest($1::…rows of its own…[], $2::outbox_event[]) AS g(…their columns…, <EventColumns>)),
+//	WITH g AS (SELECT * FROM unnest($1::…rows of its own…[], $2::outbox_message[]) AS g(…their columns…, <EventColumns>)),
 //	     changed AS (UPDATE … FROM g … RETURNING key),
 //	     told AS (<InsertFrom("g JOIN changed USING (key)")>)
 //	SELECT key FROM changed
@@ -13,20 +15,20 @@ package outbox
 type List struct{ rows Rows }
 
 // EventType is the composite type of a List's members (KnowRows).
-const EventType = "outbox_event"
+const EventType = "outbox_message"
 
 // EventColumns are names for the columns of EventType.
-const EventColumns = "outbox_id, outbox_aggregatetype, outbox_aggregateid, outbox_type, outbox_payload, outbox_headers, outbox_topic, outbox_partition"
+const EventColumns = `outbox_id, outbox_aggregatetype, outbox_aggregateid, outbox_type, outbox_payload, outbox_headers, outbox_topic, outbox_partition,
+	outbox_content_type, outbox_signature`
 
 // eventColumns is their number.
-const eventColumns = 8
+const eventColumns = 10
 
 // InsertFrom is the statement that appends the events of a FROM clause which has EventColumns. A row with an empty
 // outbox_id has no event. The slot is the column's default, read once for all rows.
 func InsertFrom(from string) string {
-	return `INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, headers, topic, partition, slot)
-	SELECT outbox_id, outbox_aggregatetype, outbox_aggregateid, outbox_type, outbox_payload, outbox_headers, outbox_topic, outbox_partition,
-		(SELECT current FROM outbox_slot)
+	return `INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, headers, topic, partition, content_type, signature, slot)
+	SELECT ` + EventColumns + `, (SELECT current FROM outbox_slot)
 	FROM ` + from + ` WHERE outbox_id <> ''`
 }
 
@@ -50,12 +52,19 @@ func (l *List) Add(e *Event) error {
 	l.rows.Text(e.AggregateID)
 	l.rows.Text(e.Type)
 	l.rows.Bytea(e.Payload)
-	l.rows.jsonb(e.appendHeaders)
+	h := e.split()
+	if h.others {
+		l.rows.jsonb(e.appendOthers)
+	} else {
+		l.rows.null(pgtype.JSONBOID)
+	}
 	l.rows.OptionalText(e.Topic)
 	l.rows.OptionalInteger(e.Partition)
+	l.rows.OptionalText(h.contentType)
+	l.rows.OptionalText(h.signature)
 	l.rows.End()
 	return nil
 }
 
-// Rows is the parameter of the type outbox_event[].
+// Rows is the parameter of the type outbox_message[].
 func (l *List) Rows() *Rows { return &l.rows }

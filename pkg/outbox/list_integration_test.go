@@ -35,30 +35,35 @@ func TestListIsAppend(t *testing.T) {
 	events := []outbox.Event{
 		{ID: "1", AggregateType: "tenant", AggregateID: "acme", Type: "t"},
 		{ID: "2 é", AggregateType: "a", AggregateID: "b", Type: "c", Topic: "other.v1", Partition: &partition, Payload: []byte("\x00\xff{}"),
-			Headers: map[string]string{"content-type": "application/json", `q"\<é>`: "line\n\"x\"", "": "empty", "bad": "\xff"}},
+			Headers: map[string]string{"content-type": "application/json", `q"\<é>`: "line\n\"x\"", "": "empty", "bad": "\xff", "weir-signature": "\xff"}},
+		{ID: "3", AggregateType: "tenant", AggregateID: "acme", Type: "t", Headers: map[string]string{"content-type": "application/json", "weir-signature": "v1=é"}},
 	}
 	var l outbox.List
-	for _, e := range []*outbox.Event{&events[0], nil, &events[1]} {
+	for _, e := range []*outbox.Event{&events[0], nil, &events[1], &events[2]} {
 		if err := l.Add(e); err != nil {
 			t.Fatal(err)
 		}
 	}
-	exec(t, w, outbox.InsertFrom("unnest($1::outbox_event[]) AS g("+outbox.EventColumns+")"), l.Rows())
+	exec(t, w, outbox.InsertFrom("unnest($1::"+outbox.EventType+"[]) AS g("+outbox.EventColumns+")"), l.Rows())
 	write(t, w, events...)
-	rows, err := admin.Query(t.Context(), `SELECT id, aggregatetype, aggregateid, type, payload::text, headers::text, coalesce(topic, 'none'), coalesce(partition, -1), slot FROM outbox ORDER BY seq`)
+	rows, err := admin.Query(t.Context(), `SELECT id, aggregatetype, aggregateid, type, payload::text,
+		coalesce(headers::text, 'none'), coalesce(content_type, 'none'), coalesce(signature, 'none'), coalesce(topic, 'none'), coalesce(partition, -1), slot FROM outbox ORDER BY seq`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	type stored struct {
-		ID, AggregateType, AggregateID, Type, Payload, Headers, Topic string
-		Partition, Slot                                               int
+		ID, AggregateType, AggregateID, Type, Payload, Headers, ContentType, Signature, Topic string
+		Partition, Slot                                                                       int
 	}
 	got, err := pgx.CollectRows(rows, pgx.RowToStructByPos[stored])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 4 || got[0] != got[2] || got[1] != got[3] {
+	if len(got) != 6 || got[0] != got[3] || got[1] != got[4] || got[2] != got[5] {
 		t.Errorf("%+v", got)
+	}
+	if e := got[2]; e.Headers != "none" || e.ContentType != "application/json" || e.Signature != "v1=é" {
+		t.Errorf("%+v", e)
 	}
 	if known, err := outbox.KnowRows(t.Context(), w, outbox.EventType, "no_such_type"); known || err != nil {
 		t.Errorf("a type that is not there: %v, %v", known, err)

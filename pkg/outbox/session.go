@@ -134,7 +134,7 @@ func (s *Session) Advance(ctx context.Context, b Batch, parked []Parked) error {
 	return pgx.BeginFunc(ctx, s.conn, func(tx pgx.Tx) error {
 		for _, p := range parked {
 			_, err := tx.Exec(ctx, `INSERT INTO outbox_parked (seq, id, aggregatetype, aggregateid, type, payload, headers, topic, partition, created_at, reason)
-				SELECT seq, id, aggregatetype, aggregateid, type, payload, headers, topic, partition, created_at, $2 FROM outbox WHERE seq = $1
+				SELECT seq, id, aggregatetype, aggregateid, type, payload, `+allHeaders+`, topic, partition, created_at, $2 FROM outbox WHERE seq = $1
 				ON CONFLICT DO NOTHING`, p.Seq, p.Reason)
 			if err != nil {
 				return fmt.Errorf("outbox: park row %d: %w", p.Seq, err)
@@ -143,6 +143,9 @@ func (s *Session) Advance(ctx context.Context, b Batch, parked []Parked) error {
 		return s.moveCursor(ctx, tx, b.next)
 	})
 }
+
+// allHeaders are the headers of a row as one object, as outbox_parked keeps them.
+const allHeaders = `coalesce(headers, '{}') || jsonb_strip_nulls(jsonb_build_object('` + contentTypeHeader + `', content_type, '` + signatureHeader + `', signature))`
 
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row

@@ -7,10 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/weir-project/weir/pkg/outbox"
 )
@@ -41,6 +44,48 @@ func TestRoundTrip(t *testing.T) {
 	}
 	if second := b.Rows[1]; second.Partition != nil || second.Topic != "" || second.Seq <= got.Seq {
 		t.Fatalf("got %+v", second)
+	}
+}
+
+// Goal: all headers of a row arrive, whoever wrote it and wherever they are: among the others or in a column, which goes before.
+// Parked, they are one object.
+func TestHeaders(t *testing.T) {
+	url := database(t)
+	w, s := connect(t, url), lead(t, url)
+	const plain = `INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, headers, content_type, signature) VALUES ('e', 'tenant', 'acme', 't', '', `
+	want := []map[string]string{{}, {"a": "b", "content-type": "c"}, nil, {"content-type": "c", "weir-signature": "s"}, {"a": "b", "weir-signature": "s"},
+		{"content-type": "", "weir-signature": "\uFFFD", "a": "b"}}
+	for _, values := range []string{`DEFAULT, NULL, NULL)`, `'{"a": "b", "content-type": "c"}', NULL, NULL)`, `NULL, NULL, NULL)`, `NULL, 'c', 's')`,
+		`'{"a": "b", "weir-signature": "x"}', NULL, 's')`} {
+		exec(t, w, plain+values)
+	}
+	mended := event("acme", "e")
+	mended.Headers = map[string]string{"content-type": "", "weir-signature": "\xff", "a": "b"}
+	write(t, w, mended)
+	b := next(t, s, wide())
+	var parked []outbox.Parked
+	for i, r := range b.Rows {
+		if !maps.Equal(r.Headers, want[i]) {
+			t.Errorf("row %d: %v, want %v", i, r.Headers, want[i])
+		}
+		parked = append(parked, outbox.Parked{Seq: r.Seq, Reason: "test"})
+	}
+	if len(b.Rows) != len(want) {
+		t.Fatalf("%d rows", len(b.Rows))
+	}
+	advance(t, s, b, parked...)
+	rows, err := w.Query(t.Context(), "SELECT headers FROM outbox_parked ORDER BY seq")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := pgx.CollectRows(rows, pgx.RowTo[map[string]string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, headers := range kept {
+		if !maps.Equal(headers, want[i]) {
+			t.Errorf("parked %d: %v, want %v", i, headers, want[i])
+		}
 	}
 }
 

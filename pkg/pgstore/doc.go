@@ -1,9 +1,10 @@
 // Package pgstore is admission's Postgres: how reservations ended, the limits of executions, and which Redis counters
 // must exist, in which life (epoch) of Redis.
 //
-// It owns the tables of migrations/postgres/0002_admission, 0003_redis_epoch (with 0008_layout) and 0004_admission_replicas, the type
-// reservation_end of 0005_rows, and the domains of their columns (0007_reservation_domains). It does not own the outbox (pkg/outbox), whose
-// rows it appends in its own transactions, nor Redis, nor any decision about money: callers bring amounts and answers.
+// It owns the tables of migrations/postgres/0002_admission, 0003_redis_epoch (with 0008_layout) and 0004_admission_replicas, the
+// type reservation_end of 0005_rows, the domains of their columns (0007_reservation_domains) and their indexes
+// (0010_reservation_indexes). It does not own the outbox (pkg/outbox), whose rows it appends in its own transactions, nor Redis,
+// nor any decision about money: callers bring amounts and answers.
 //
 // Invariants:
 //   - A reservation ends once: the row that is first in decides, whoever comes later reads it. Settle, release and
@@ -17,7 +18,7 @@
 //   - A row is changed after its end in two ways only: it takes one late figure, and `external` may become `settled`.
 //   - Limits of an execution only fall.
 //
-// Bounds: rows leave after a retention, in batches (Prune); ends that wait for a transaction are bounded (ErrBusy).
+// Bounds: rows leave at most a day after their retention, in batches (Prune); ends that wait for a transaction are bounded (ErrBusy).
 // Errors are those of Postgres, wrapped: to the caller every one of them but ErrEpochRaised and ErrBusy means "not known
 // to have happened", and a repeat is safe.
 package pgstore

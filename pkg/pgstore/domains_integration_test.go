@@ -21,28 +21,34 @@ const (
 		VALUES ($1::text, 'tenant', $2::text, 't', '', $3::text::jsonb, $4::integer)`
 )
 
+// migrations are those whose names match.
+func migrations(f fixture, pattern string) fs.FS {
+	f.t.Helper()
+	all, some := os.DirFS("../../migrations/postgres"), fstest.MapFS{}
+	names, err := fs.Glob(all, pattern)
+	f.must(err)
+	for _, name := range names {
+		text, err := fs.ReadFile(all, name)
+		f.must(err)
+		some[name] = &fstest.MapFile{Data: text}
+	}
+	return some
+}
+
 // Goal: tables with rows from before the domains keep them, unwritten, and refuse then what they refused before.
 func TestDomainsTakeOver(t *testing.T) {
 	address := testkit.Postgres(t)
 	f := fixture{t: t, address: address}
 	conn := f.connect()
-	all := os.DirFS("../../migrations/postgres")
-	before := fstest.MapFS{}
-	names, err := fs.Glob(all, "000[1-5]_*.sql")
-	f.must(err)
-	for _, name := range names {
-		text, err := fs.ReadFile(all, name)
-		f.must(err)
-		before[name] = &fstest.MapFile{Data: text}
-	}
-	_, err = migrate.Postgres(t.Context(), conn, before)
+	before, with := migrations(f, "000[1-5]_*.sql"), migrations(f, "000[1-7]_*.sql")
+	_, err := migrate.Postgres(t.Context(), conn, before)
 	f.must(err)
 	f.refuses(conn)
 	f.stored(conn, storedEnd, "acme", "r0", "settled", "direct", 0, 1<<53-1, "e0")
 	f.stored(conn, storedEvent, "e0", "acme", `{"name": "text"}`, 0)
 	was := f.files(conn)
 
-	done, err := migrate.Postgres(t.Context(), conn, all)
+	done, err := migrate.Postgres(t.Context(), conn, with)
 	f.must(err)
 	if len(done) != 2 {
 		t.Errorf("applied %v", done)

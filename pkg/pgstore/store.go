@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -165,27 +164,4 @@ func (s *Store) HasTenantStates(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("pgstore: tenant states: %w", err)
 	}
 	return any, nil
-}
-
-// Prune removes up to limit reservations and executions each that are older than their retention, and replicas that are
-// gone for a day; the number is what was removed of the former. A reservation id that is gone may be used again (design.md I11).
-func (s *Store) Prune(ctx context.Context, reservations, executions time.Time, limit int) (int64, error) {
-	var removed int64
-	for _, q := range []struct {
-		sql    string
-		before time.Time
-	}{
-		{"DELETE FROM reservations WHERE (tenant_id, reservation_id) IN (SELECT tenant_id, reservation_id FROM reservations WHERE recorded_at < $1 ORDER BY recorded_at LIMIT $2)", reservations},
-		{"DELETE FROM executions WHERE (tenant_id, root_execution_id) IN (SELECT tenant_id, root_execution_id FROM executions WHERE created_at < $1 ORDER BY created_at LIMIT $2)", executions},
-	} {
-		tag, err := s.pool.Exec(ctx, q.sql, q.before, limit)
-		if err != nil {
-			return removed, fmt.Errorf("pgstore: prune: %w", err)
-		}
-		removed += tag.RowsAffected()
-	}
-	if _, err := s.pool.Exec(ctx, "DELETE FROM admission_replicas WHERE at + lease_reach < clock_timestamp() - interval '1 day'"); err != nil {
-		return removed, fmt.Errorf("pgstore: prune replicas: %w", err)
-	}
-	return removed, nil
 }

@@ -362,15 +362,14 @@ func (w *world) outboxRows() []outboxRow {
 	pg, err := pgx.Connect(ctx, w.postgres)
 	w.must(err)
 	defer pg.Close(ctx)
-	rows, err := pg.Query(ctx, "SELECT id, type, aggregateid, payload, headers::text FROM outbox ORDER BY seq")
+	rows, err := pg.Query(ctx, `SELECT id, type, aggregateid, payload,
+		coalesce(headers, '{}') || jsonb_strip_nulls(jsonb_build_object('content-type', content_type, 'weir-signature', signature)) FROM outbox ORDER BY seq`)
 	w.must(err)
 	defer rows.Close()
 	var out []outboxRow
 	for rows.Next() {
 		var r outboxRow
-		var headers string
-		w.must(rows.Scan(&r.id, &r.kind, &r.key, &r.payload, &headers))
-		w.must(json.Unmarshal([]byte(headers), &r.headers))
+		w.must(rows.Scan(&r.id, &r.kind, &r.key, &r.payload, &r.headers))
 		out = append(out, r)
 	}
 	w.must(rows.Err())
