@@ -30,13 +30,15 @@ type program struct {
 	tenant budgetstore.Tenant
 	gap    time.Duration // between two calls, on a logical clock
 	settle bool          // settles are measured, not reservations
+	joint  bool          // those of a batch share a script call, as concurrent ones do
 	hash   string        // of another script with the same keys and arguments; "" is ours
 	us     []float64     // Redis' own time for one call, of each round
 }
 
 // redisTimes are the figures of Redis' own time: by its real clock with a full
-// window, and by a logical one with 10 and with 50,000 calls in the window;
-// and of that for a settle.
+// window, for a reservation alone and for one of those that share a script call,
+// and by a logical one with 10 and with 50,000 calls in the window; and of that
+// for a settle.
 func redisTimes(ctx context.Context, live, logical *bench) ([]Figure, error) {
 	busy, err := live.tenant(ctx, "busy", full, 0)
 	if err != nil {
@@ -57,7 +59,8 @@ func redisTimes(ctx context.Context, live, logical *bench) ([]Figure, error) {
 	}
 	programs := [...]*program{{bench: live, tenant: busy}, {bench: live, tenant: busy, hash: hash},
 		{bench: logical, tenant: few, gap: fewGap}, {bench: logical, tenant: many, gap: manyGap},
-		{bench: live, tenant: busy, settle: true}, {bench: live, tenant: busy, settle: true, hash: hash}}
+		{bench: live, tenant: busy, settle: true}, {bench: live, tenant: busy, settle: true, hash: hash},
+		{bench: live, tenant: busy, joint: true}}
 	for range rounds {
 		for _, p := range programs {
 			us, err := p.round(ctx)
@@ -69,6 +72,7 @@ func redisTimes(ctx context.Context, live, logical *bench) ([]Figure, error) {
 	}
 	return []Figure{
 		figure("redis_time_us", fastest(programs[0].us), fastest(programs[1].us), 10),
+		figure("redis_time_together_us", fastest(programs[6].us), fastest(programs[0].us), 10),
 		figure("flat_10_to_50000", fastest(programs[3].us), fastest(programs[2].us), 1.2),
 		figure("settle_time_us", fastest(programs[4].us), fastest(programs[5].us), 15),
 	}, nil
@@ -118,8 +122,8 @@ func (p *program) round(ctx context.Context) (float64, error) {
 	}
 	us := (after - before) / batch
 	for i, c := range cmds {
-		if text, _ := c.Val().(string); p.hash == "" && !calls[i].Done(text) {
-			return 0, fmt.Errorf("%w: %q", errNotAdmitted, text)
+		if p.hash == "" && !calls[i].Done(c.Val()) {
+			return 0, fmt.Errorf("%w: %q", errNotAdmitted, c.Val())
 		}
 	}
 	return us, client.HDel(ctx, calls[0].Keys[0], holds...).Err()
@@ -127,11 +131,13 @@ func (p *program) round(ctx context.Context) (float64, error) {
 
 // calls are those of one batch. For settles the reservations are made here, which is not measured.
 func (p *program) calls(ctx context.Context) ([]budgetstore.Call, error) {
-	var calls []budgetstore.Call
-	requests := make([]budgetstore.Request, batch)
+	requests, calls := make([]budgetstore.Request, batch), make([]budgetstore.Call, batch)
 	for i := range requests {
 		requests[i] = p.bench.request(p.tenant, p.gap)
-		calls = append(calls, p.bench.store.ReserveCall(requests[i]))
+		calls[i] = p.bench.store.ReserveCall(requests[i]) // at the clock of its request
+	}
+	if p.joint {
+		return []budgetstore.Call{p.bench.store.ReserveTogetherCall(requests)}, nil
 	}
 	if !p.settle {
 		return calls, nil

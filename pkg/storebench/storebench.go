@@ -29,7 +29,7 @@ import (
 
 // Figure is one line of `make bench-admission`. Ratio is Ours / Reference.
 // Target is the least ratio of a throughput, the greatest of flat_10_to_50000,
-// and for redis_time_us and settle_time_us the greatest Ours, in µs.
+// and for redis_time_us, redis_time_together_us and settle_time_us the greatest Ours, in µs.
 type Figure struct {
 	Name      string  `json:"name"`
 	Ours      float64 `json:"ours"`

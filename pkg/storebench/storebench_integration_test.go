@@ -15,7 +15,7 @@ func TestFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"redis_time_us", "flat_10_to_50000", "settle_time_us", "vs_trivial_evalsha", "vs_window_50000", "batch_per_s"}
+	want := []string{"redis_time_us", "redis_time_together_us", "flat_10_to_50000", "settle_time_us", "vs_trivial_evalsha", "vs_window_50000", "batch_per_s"}
 	for i, f := range figures {
 		t.Logf("%+v", f)
 		if f.Name != want[i] || f.Ours <= 0 || f.Reference <= 0 || f.Ratio <= 0 {
