@@ -205,11 +205,15 @@ func (r *keptReader) meters() map[string]money.Decimal {
 	for range n {
 		name := r.text()
 		q, err := money.ParseDecimal(r.text())
-		if _, twice := meters[name]; err != nil || twice {
+		if err != nil {
 			r.fail()
 			return nil
 		}
 		meters[name] = q
+	}
+	if uint64(len(meters)) < n { // one is there twice
+		r.fail()
+		return nil
 	}
 	return meters
 }

@@ -45,6 +45,7 @@ func Cost(v Version, u usage.Usage, o Options) (Costing, error) {
 	}
 	c.Flags = append(c.Flags, flags...)
 	slices.Sort(c.Flags)
+	slices.SortStableFunc(c.Lines, func(a, b Line) int { return strings.Compare(string(a.Meter), string(b.Meter)) })
 	return c, nil
 }
 
@@ -63,14 +64,9 @@ func Totals(v *Version, u *usage.Usage, markup money.Percent) (list, billed mone
 	return list, billed, nil
 }
 
-// metered is how much of a meter there is.
-type metered struct {
-	meter    usage.Meter
-	quantity money.Decimal
-}
-
-// price gives take each line of u, by meter, with its rate, and returns the
-// flags of what is about all of them. After an error take may have had some.
+// price gives take each line of u, the bands of a meter in their order, with
+// its rate, and returns the flags of what is about all of them. After an error
+// take may have had some.
 func (v *Version) price(u *usage.Usage, o Options, take func(usage.Meter, money.Decimal, picked)) (flags []string, err error) {
 	if u.Missing() {
 		return nil, ErrNoUsage
@@ -84,26 +80,21 @@ func (v *Version) price(u *usage.Usage, o Options, take func(usage.Meter, money.
 	tier := serviceTier(u, o)
 	times, flags := v.multipliers(first(u.InferenceGeo, o.Geo), first(u.Speed, o.Speed))
 	var unpriced []usage.Meter
-	var room [8]metered // enough for nearly every call, without the heap
-	meters := room[:0]
 	for m, q := range u.Meters {
-		meters = append(meters, metered{m, q})
-	}
-	slices.SortFunc(meters, func(a, b metered) int { return strings.Compare(string(a.meter), string(b.meter)) })
-	for _, of := range meters {
 		var one [1]band
-		for _, b := range v.bands(one[:0], of.meter, of.quantity, context) {
-			p, ok := v.pick(of.meter, tier, b.context)
+		for _, b := range v.bands(one[:0], m, q, context) {
+			p, ok := v.pick(m, tier, b.context)
 			if !ok {
-				unpriced = append(unpriced, of.meter)
+				unpriced = append(unpriced, m)
 				break
 			}
-			if times.names != "" && of.meter.Unit() == usage.Tokens {
+			if times.names != "" && m.Unit() == usage.Tokens {
 				p.rate, p.basis = p.rate.Mul(times.product), listed(p.basis, times.names)
 			}
-			take(of.meter, b.quantity, p)
+			take(m, b.quantity, p)
 		}
 	}
+	slices.Sort(unpriced)
 	return flags, v.unpriced(unpriced)
 }
 
