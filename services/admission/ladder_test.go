@@ -230,7 +230,7 @@ func TestRepeatKeepsItsPlan(t *testing.T) {
 	s := pricedService(t)
 	first, second := plan(), plan()
 	first.Limits.Concurrency, first.Ceilings, first.Count, first.Month = 1, tenant.Ceilings{Minute: 1, Day: 1, Month: 1}, tenant.CountRaw, tenant.MonthCalendar
-	second = first
+	*second = *first
 	first.EffectiveFrom, second.EffectiveFrom = time.Unix(0, 0), time.Unix(1_800_000_000, 123)
 	second.Ladder = [3]int32{10, 20, 30}
 	value, err := catalog.EncodeTenant(tenant.History{ID: "acme", Versions: []tenant.Contract{*first, *second}})
