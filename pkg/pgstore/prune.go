@@ -21,7 +21,7 @@ const pruneExecutions = `DELETE FROM executions WHERE (tenant_id, root_execution
 	(SELECT tenant_id, root_execution_id FROM executions WHERE created_at < $1 ORDER BY created_at LIMIT $2)`
 
 // Prune removes up to limit reservations and executions each that are older than their retention, and replicas that are
-// gone for a day; the number is what was removed of the former. It looks for reservations in that part of the table which the
+// gone for a day; the number is what was removed of the former two. It looks for reservations in that part of the table which the
 // minute of their time has, so whoever calls each minute has looked everywhere after a day. A reservation id that is gone may be
 // used again (design.md I11).
 func (s *Store) Prune(ctx context.Context, reservations, executions time.Time, limit int) (int64, error) {

@@ -15,20 +15,12 @@ const (
 	// reapTenants and reapHolds bound one look: tenants asked in one round trip, and holds taken of one tenant.
 	reapTenants = 500
 	reapHolds   = 100
-	// pruneEvery and pruneRows bound how fast old rows leave Postgres.
-	pruneEvery = time.Minute
-	pruneRows  = 1000
 )
 
 // reap ends holds whose owner died, until ctx ends. Any replica may do it, all may do it at once, and each step may be
 // repeated: Postgres takes the first end of a reservation, and the script ends a hold once.
 func (s *Service) reap(ctx context.Context) error {
-	var pruned time.Time
 	for {
-		if now := s.deps.Now(); now.Sub(pruned) >= pruneEvery {
-			pruned = now
-			s.prune(ctx, now)
-		}
 		if err := s.reapOnce(ctx); err != nil && ctx.Err() == nil {
 			s.metrics.reaperErrors.Inc()
 			s.trouble(problem(admit.StoreUnavailable, ""), fmt.Errorf("reaper: %w", err))
@@ -38,14 +30,6 @@ func (s *Service) reap(ctx context.Context) error {
 			return nil
 		case <-time.After(s.cfg.ReapInterval):
 		}
-	}
-}
-
-func (s *Service) prune(ctx context.Context, now time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	if _, err := s.rows.Prune(ctx, now.Add(-s.cfg.Retention), now.Add(-4*maxRootAge), pruneRows); err != nil && ctx.Err() == nil {
-		s.trouble(problem(admit.StoreUnavailable, ""), fmt.Errorf("prune: %w", err))
 	}
 }
 

@@ -191,6 +191,7 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Add("journal", lifecycle.Consumers, s.untilOutdated(s.journal.Run))
 	g.Add("windows", lifecycle.Consumers, s.untilOutdated(s.windows.Run))
 	g.Add("reaper", lifecycle.Consumers, s.reap)
+	g.Add("pruner", lifecycle.Consumers, s.prune)
 	for _, f := range s.catalogs.followers {
 		g.Add("follow "+f.Topic().Name(), lifecycle.Consumers, f.Run)
 	}
