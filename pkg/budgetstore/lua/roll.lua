@@ -14,7 +14,7 @@ local function roll(read, from, to, oq, oi, oo, on, sq, si, so, sn)
         sq, si, so, sn = sq - q, si - i, so - o, sn - n
       end
     end
-    changed[name] = replaced(changed[name] or bytes, second, by .. string.rep('\0', (next_ - second) * 24 - #by))
+    changed[name] = replaced(changed[name] or bytes, second, by .. string.rep(NONE, next_ - second - #by / 24))
     second, by = next_, ''
   end
   return sq, si, so, sn, changed
