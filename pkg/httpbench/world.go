@@ -59,7 +59,7 @@ func newWorld(ctx context.Context, cfg Config) (w *world, err error) {
 		w.startRedis, w.startPostgres, w.startKafka, w.publish, w.startAdmission, w.startFloor, w.startExecutions,
 	} {
 		if err := step(ctx); err != nil {
-			return nil, err
+			return w, err
 		}
 	}
 	w.pool, err = openPool(ctx, w.postgres)
