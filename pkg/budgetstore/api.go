@@ -160,6 +160,8 @@ type JournalEntry struct {
 	Scopes        []ScopeRef // that the entry counts in, branches among them
 	// Actual is the own amount and the tokens used.
 	Actual admit.Estimate
+	// Held is set by ApplyJournal, where a Direct or Journal entry has ended a hold: what that held.
+	Held money.Nano
 }
 
 // Scope is what an external total belongs to.

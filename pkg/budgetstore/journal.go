@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/money"
 )
 
 // batch bounds what one script call applies, so that it stays far below a
@@ -14,7 +15,7 @@ const batch = 64
 
 // ApplyJournal applies entries of one tenant, in ascending offset order; an
 // entry below the state's journal offset has no effect. It returns how many
-// changed something.
+// changed something, and sets Held of those that ended a hold.
 func (s *Store) ApplyJournal(ctx context.Context, t Tenant, entries []JournalEntry) (int, error) {
 	return s.applyJournal(ctx, t, 0, entries)
 }
@@ -47,6 +48,9 @@ func (s *Store) applyJournal(ctx context.Context, t Tenant, generation int64, en
 			return changed, err
 		}
 		changed += int(f.int())
+		for len(f.b) > 0 && !f.short {
+			chunk[int(f.byte())%len(chunk)].Held = money.Nano(f.double())
+		}
 		if err := f.err("journal"); err != nil {
 			return changed, err
 		}

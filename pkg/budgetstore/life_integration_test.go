@@ -287,14 +287,20 @@ func TestJournalOfOneExecution(t *testing.T) {
 	for _, c := range []struct {
 		entries   []JournalEntry
 		own, held money.Nano
+		ended     []money.Nano // what each entry found held, if it ended that by an amount of its own
 	}{
-		{[]JournalEntry{entry(0, Direct, first, 3), entry(1, Journal, unknown, 100), entry(2, External, second, 5)}, 3 + 100 + 10, 10},
-		{[]JournalEntry{entry(3, Journal, third, 1), entry(4, Journal, unknown, 1000)}, 1104, 0},
+		{[]JournalEntry{entry(0, Direct, first, 3), entry(1, Journal, unknown, 100), entry(2, External, second, 5)}, 3 + 100 + 10, 10, []money.Nano{10, 0, 0}},
+		{[]JournalEntry{entry(3, Journal, unknown, 1000), entry(4, Journal, third, 1)}, 1104, 0, []money.Nano{0, 10}},
 	} {
 		_, err := w.store.ApplyJournal(t.Context(), w.tenant, c.entries)
 		w.must(err)
 		if x, err := w.store.Execution(t.Context(), w.tenant, "x"); err != nil || x.Own != c.own || x.Held != c.held || x.Calls != 3 {
 			t.Errorf("%+v, %v, want own %d, held %d", x, err, c.own, c.held)
+		}
+		for i, e := range c.entries {
+			if e.Held != c.ended[i] {
+				t.Errorf("entry %d ended what held %d, want %d", e.Offset, e.Held, c.ended[i])
+			}
 		}
 	}
 }

@@ -127,16 +127,18 @@ func TestOverageAboveAGrownHold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := ending{subj: subject{held: admit.Estimate{Nanos: c.was}}}
+		said := settleAnswer{ReservedUSD: c.was.USD(), Flags: []string{}, EventID: "e"}
 		if amount.Cmp(c.was.USD()) > 0 {
-			e.charge.overage = amount.Sub(c.was.USD())
+			said.OverageUSD = amount.Sub(c.was.USD())
 		}
-		want := money.USD{}
+		want := said
+		want.ReservedUSD, want.OverageUSD = c.held.USD(), money.USD{}
 		if c.want > 0 {
-			want = amount.Sub(c.held.USD())
+			want.OverageUSD = amount.Sub(c.held.USD())
 		}
-		if got := e.holding(admit.Estimate{Nanos: c.held}); got.charge.overage.Cmp(want) != 0 || got.subj.held.Nanos != c.held {
-			t.Errorf("%+v: overage %s", c, got.charge.overage)
+		got, err := tellHeld(said.appendJSON(nil), c.held-c.was)
+		if err != nil || string(got) != string(want.appendJSON(nil))+"\n" {
+			t.Errorf("%+v: %s, %v", c, got, err)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/lineage"
-	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/identity"
 	"github.com/weir-project/weir/pkg/outbox"
 	"github.com/weir-project/weir/pkg/pgstore"
@@ -144,33 +143,9 @@ func (s *Service) saveSettle(ctx context.Context, e *ending, known *pgstore.Row)
 	case err == nil && !was.Applied:
 		s.metrics.holdGone.Inc()
 	case was.Held.Nanos > e.subj.held.Nanos: // another replica has grown it: it was recalled
-		return s.heldMore(ctx, e, row, was.Held), nil
+		return s.heldMore(ctx, row, was.Held.Nanos), nil
 	}
 	return row.Answer, nil
-}
-
-// heldMore corrects what a settle says of its hold, which only the script has found out. Nothing that is charged depends on
-// it, nor on the event's held_nanos, which stays.
-func (s *Service) heldMore(ctx context.Context, e *ending, row pgstore.Row, held admit.Estimate) []byte {
-	told := e.holding(held)
-	row.HeldNanos, row.Answer = held.Nanos, told.answer(row.EventID, false)
-	write, cancel := s.bounded(ctx)
-	defer cancel()
-	if err := s.rows.SetHeld(write, row); err != nil { // a repeat is told the first figures; this answer has the right ones
-		s.trouble(problem(codeInternal, ""), err)
-	}
-	s.metrics.heldMore.Inc()
-	return row.Answer
-}
-
-// holding is the same ending of a hold that was more than was known.
-func (e ending) holding(held admit.Estimate) ending {
-	e.charge.overage = e.charge.overage.Sub((held.Nanos - e.subj.held.Nanos).USD())
-	if e.charge.overage.Sign() < 0 {
-		e.charge.overage = money.USD{}
-	}
-	e.subj.held = held
-	return e
 }
 
 // end records a settle as the first end: row, or the one that was first, and false.
@@ -217,7 +192,10 @@ func (s *Service) meet(ctx context.Context, e *ending, row pgstore.Row) ([]byte,
 	switch {
 	case row.Outcome == pgstore.Settled && bytes.Equal(row.Fingerprint, e.fingerprint):
 		if e.subj.direct && row.OwnMode == pgstore.OwnDirect && row.Epoch == e.subj.epoch { // the first one missed Redis
-			_, _ = s.applySettle(ctx, &e.subj, admit.Estimate{Nanos: row.OwnNanos, InputTokens: e.charge.own.InputTokens, OutputTokens: e.charge.own.OutputTokens})
+			was, _ := s.applySettle(ctx, &e.subj, admit.Estimate{Nanos: row.OwnNanos, InputTokens: e.charge.own.InputTokens, OutputTokens: e.charge.own.OutputTokens})
+			if was.Held.Nanos > row.HeldNanos {
+				return s.heldMore(ctx, row, was.Held.Nanos), nil
+			}
 		}
 		return row.Answer, nil
 	case row.Late != nil && bytes.Equal(row.Late.Fingerprint, e.fingerprint):

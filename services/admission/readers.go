@@ -185,11 +185,17 @@ func (s *Service) applyJournal(ctx context.Context, tenant string, entries []bud
 	}
 	apply, cancel := s.bounded(ctx)
 	defer cancel()
-	return s.onTenant(apply, t, func() error {
+	err = s.onTenant(apply, t, func() error {
 		healed, err := s.counters.ApplyJournal(apply, t, entries)
 		s.metrics.healed.Add(float64(healed))
 		return err
 	})
+	for _, e := range entries {
+		if e.Held > 0 {
+			s.heldMoreOf(ctx, tenant, e)
+		}
+	}
+	return err
 }
 
 // entryID names an entry for the filter of duplicates; what does not decode will be skipped and needs no memory.

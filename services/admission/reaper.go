@@ -132,6 +132,9 @@ func (s *Service) follow(ctx context.Context, subj *subject, row pgstore.Row) er
 	case row.Outcome == pgstore.Released, row.Outcome == pgstore.External:
 		_, err = s.counters.Release(ctx, subj.ref())
 	case row.OwnMode == pgstore.OwnDirect:
+		if subj.held.Nanos > row.HeldNanos {
+			s.heldMore(ctx, row, subj.held.Nanos)
+		}
 		// The row does not know the tokens; those held are the most that it can have been.
 		_, err = s.counters.Settle(ctx, subj.ref(), admit.Estimate{Nanos: row.OwnNanos, InputTokens: subj.held.InputTokens, OutputTokens: subj.held.OutputTokens})
 	}

@@ -1,7 +1,8 @@
 -- journal: applies what the journal says of reservations, each entry once. KEYS s. ARGV packed epoch and the generation of
 -- whoever makes the counters (see fence.lua; 0: they are in use), seconds that an ended id is remembered, TTL of a new
 -- execution (ms), test clock, then for each entry: packed, id, root, and the sub-scopes it counts in (each: length byte, '*'
--- or '.', name). Reply: '\0' and how many entries changed something, '\1' if they are in use, but are to be made.
+-- or '.', name). Reply: '\0' and how many entries changed something, then of each that ended a hold by its own amount: its place
+-- (a byte, from 0) and what was held (a double); '\1' if they are in use, but are to be made.
 local epoch, generation = unpack_('<i8i8', ARGV[1])
 local t = load(KEYS[1])
 if not t then return '\10' end
@@ -13,7 +14,7 @@ end
 local prefix = sub(KEYS[1], 1, -2)
 local now = clock(ARGV[4], 0)
 local until_ = floor(now / 1000000) + tonumber(ARGV[2])
-local offset, changed = unpack_('<d', get(t, '{c')), 0
+local offset, changed, held = unpack_('<d', get(t, '{c')), 0, ''
 
 local function add(u, day, at, nano, tin, tout)
   own(u, day, nano, 0, true)
@@ -54,7 +55,7 @@ for i = 5, #ARGV, 4 do
   if o >= offset then
     local h = find(t, prefix, id)
     if h and h.at == at then
-      if kind == 2 then nano, tin, tout = 0, 0, 0 end
+      if kind == 2 then nano, tin, tout = 0, 0, 0 else held = held .. pack('<Bd', (i - 5) / 4, h.nano) end
       finish(t, prefix, id, h, nano, tin, tout, hash, until_, now)
       changed = changed + 1
     elseif kind == 1 then
@@ -66,4 +67,4 @@ for i = 5, #ARGV, 4 do
 end
 put(t, '{c', pack('<d', offset) .. sub(get(t, '{c'), 9))
 save(t)
-return pack('<Bi8', 0, changed)
+return pack('<Bi8', 0, changed) .. held
