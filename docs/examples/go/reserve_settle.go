@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	weirv1 "github.com/weir-project/weir/pkg/gen/admissionv1"
 )
@@ -94,7 +95,7 @@ func (w weir) reserve(ctx context.Context, id string, in, out int) (*weirv1.Rese
 
 // settle reports what was used. It must arrive, so it is repeated until Weir has it.
 func (w weir) settle(ctx context.Context, held *weirv1.ReserveResponse, report *weirv1.SettleRequest) (*weirv1.SettleResponse, error) {
-	report.ReservationId, report.Receipt = held.GetReservationId(), held.GetReceipt()
+	report.ReservationId, report.Receipt = held.GetReservationId(), proto.String(held.GetReceipt())
 	return patiently(ctx, w, 20, func(ctx context.Context) (*weirv1.SettleResponse, error) { return w.Settle(ctx, report) })
 }
 
