@@ -62,7 +62,7 @@ func (w *world) bench(b *testing.B, script *redis.Script, gap time.Duration) {
 		b.StopTimer()
 		w.must(err)
 		for _, e := range evals {
-			if text, _ := e.Val().(string); text != "" && len(text) != stateSize {
+			if text, _ := e.Val().(string); text != "" && len(text) != nowSize {
 				b.Fatalf("reply %q", text)
 			}
 		}

@@ -22,14 +22,14 @@ type Call struct {
 // ReserveCall is what Reserve would send. It checks and sends nothing.
 func (s *Store) ReserveCall(r Request) Call {
 	keys, args := s.reserveCall(&r)
-	return Call{Hash: s.scripts.reserve.Hash(), Keys: keys, Args: args, Holds: holdFields(r.ID), size: stateSize}
+	return Call{Hash: s.scripts.reserve.Hash(), Keys: keys, Args: args, Holds: holdFields(r.ID), size: nowSize}
 }
 
 // ReserveTogetherCall is what concurrent calls of Reserve for one tenant send, up to 64 of them, if they share a script call.
 // It checks and sends nothing.
 func (s *Store) ReserveTogetherCall(requests []Request) Call {
 	all := make([]int, len(requests))
-	c := Call{Hash: s.scripts.batch.Hash(), Keys: []string{key(requests[0].Tenant, "s")}, size: stateSize, calls: len(requests)}
+	c := Call{Hash: s.scripts.batch.Hash(), Keys: []string{key(requests[0].Tenant, "s")}, size: nowSize, calls: len(requests)}
 	for i := range requests {
 		all[i] = i
 		c.Holds = append(c.Holds, holdFields(requests[i].ID)...)

@@ -48,15 +48,15 @@ func TestDoubles(t *testing.T) {
 // FuzzHold: whatever bytes Redis answers with, reading them ends in figures or an error.
 func FuzzHold(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(make([]byte, stateSize))
+	f.Add(make([]byte, nowSize))
 	r := Request{Execution: admit.Execution{Root: "ab"}, Limits: admit.Limits{Minute: admit.NoCeiling()}, Context: []byte("c")}
-	f.Add(append(make([]byte, stateSize), r.kept()...))
+	f.Add(append(make([]byte, nowSize), r.kept()...))
 	r.Saving, r.Scopes = &admit.Estimate{Nanos: 1}, []ScopeLimit{{Kind: window.Agent, ID: "a"}}
-	f.Add(append(make([]byte, stateSize), r.kept()...))
+	f.Add(append(make([]byte, nowSize), r.kept()...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		figs := &figures{b: b}
 		h := figs.hold("id")
-		if figs.err("hold") == nil && stateSize+32+16+1+len(h.Root)+len(h.Context)+12 > len(b) {
+		if figs.err("hold") == nil && nowSize+32+16+1+len(h.Root)+len(h.Context)+12 > len(b) {
 			t.Errorf("%d bytes read as root %q and context %q", len(b), h.Root, h.Context)
 		}
 	})
@@ -72,8 +72,8 @@ func TestHoldComesBack(t *testing.T) {
 			r.Saving = &saving
 			r.Scopes = []ScopeLimit{{Kind: window.Agent, ID: "a"}, {Kind: window.APIKey, ID: "k"}}
 		}
-		state := make([]byte, stateSize)
-		state[152] = told
+		state := make([]byte, nowSize)
+		state[84] = told
 		f := &figures{b: append(state, r.kept()...)}
 		h := f.hold("r")
 		if err := f.err("hold"); err != nil || h.Root != "root" || string(h.Context) != "context" || len(h.Scopes) != len(r.Scopes) {

@@ -58,7 +58,7 @@ func expiringIn(fields []any, epoch int64) (int32, error) {
 }
 
 // expiringAt is where field "{" counts the expiring holds (lua/state.lua).
-const expiringAt = 148
+const expiringAt = 20
 
 // expiring reads a hold that waits for the reaper.
 func (s *Store) expiring(ctx context.Context, t Tenant, id string) (Hold, error) {

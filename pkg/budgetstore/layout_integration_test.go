@@ -35,8 +35,8 @@ func TestLayout(t *testing.T) {
 	w.live()
 	w.recovered()
 	dump := w.dump()
-	for _, kind := range []string{`{t}:s {`, `{t}:s {c`, `{t}:s {b`, `{t}:s {k`, `{t}:s {r0`, `{t}:s {r1`, `{t}:s {r2`, `{t}:s {r3`, `{t}:s {f`, `{t}:s {o`, `{t}:s {xroot`, `{t}:s r4`, `{t}:s {hr4`, `{t}:d`,
-		`{t}:e r3`, `{t}:o root`, `{t}:x:root`, `{t}:x:{branch`, `{t}:v:x branch`, `{t}:c:a:named {`, `{t}:c:k:star {r`, `{t}:v:k star`, `{u}:s {c`, `{u}:c:a:named {c`, `{u}:s p1`, `{u}:n {e`,
+	for _, kind := range []string{`{t}:s {`, `{t}:s {c`, `{t}:s {b`, `{t}:s {k`, `{t}:s {r0`, `{t}:s {r1`, `{t}:s {r2`, `{t}:s {r3`, `{t}:s {n`, `{t}:s {o`, `{t}:s {xroot`, `{t}:s r4`, `{t}:s {hr4`, `{t}:d`,
+		`{t}:e r3`, `{t}:o root`, `{t}:x:root`, `{t}:x:{branch`, `{t}:v:x branch`, `{t}:c:a:named {`, `{t}:c:a:named {n`, `{t}:c:k:star {r`, `{t}:v:k star`, `{u}:s {c`, `{u}:c:a:named {c`, `{u}:s p1`, `{u}:n {e`,
 		`{u}:n p1`, `epoch`, `seal`, `kill all`, `used:webhook`} {
 		if !strings.Contains(dump, "w:"+kind) {
 			t.Errorf("the sequence leaves no %s any more:\n%s", kind, dump)

@@ -249,7 +249,7 @@ func TestMemory(t *testing.T) {
 	}
 	fields, err := w.store.client.HGetAll(t.Context(), key(w.tenant, "s")).Result()
 	w.must(err)
-	for name, size := range map[string]int{"{": stateSize, "{b": 56, "{c": 220, "{f": 129, "{k": 736, "{o": 8, "{r0": 360, "{r1": 360, "{r2": 360, "{r3": 360} {
+	for name, size := range map[string]int{"{": 197, "{n": nowSize, "{b": 56, "{c": 220, "{k": 736, "{o": 8, "{r0": 360, "{r1": 360, "{r2": 360, "{r3": 360} {
 		if len(fields[name]) != size {
 			t.Errorf("field %s has %d bytes, want %d: not the worst case", name, len(fields[name]), size)
 		}
@@ -317,7 +317,7 @@ func TestUnreapedBound(t *testing.T) {
 	// The counter of expiring holds are 4 bytes of the state: here 2^16.
 	head, err := w.store.client.HGet(t.Context(), key(w.tenant, "s"), "{").Result()
 	w.must(err)
-	w.must(w.store.client.HSet(t.Context(), key(w.tenant, "s"), "{", head[:148]+"\x00\x00\x01\x00"+head[152:]).Err())
+	w.must(w.store.client.HSet(t.Context(), key(w.tenant, "s"), "{", head[:20]+"\x00\x00\x01\x00"+head[24:]).Err())
 	if _, err := w.store.Reserve(t.Context(), w.request(1)); !errors.Is(err, ErrFull) {
 		t.Fatalf("at the bound: %v", err)
 	}

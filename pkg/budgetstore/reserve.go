@@ -29,10 +29,10 @@ func (s *Store) reservation(r *Request, keys []string, args []any) *sharedCall {
 	return &sharedCall{script: s.scripts.reserve, keys: keys, args: args, key: keys[0], joint: s.scripts.batch, parts: r.parts(args)}
 }
 
-// reply reads reserve.lua's reply: the state as the call left it, which no
+// reply reads reserve.lua's reply: field "{n" as the call left it, which no
 // other reply is as long as, or a verdict byte and its figures.
 func (r *Request) reply(text string, err error) (Reply, error) {
-	if err == nil && len(text) == stateSize {
+	if err == nil && len(text) == nowSize {
 		f := &figures{b: []byte(text)}
 		return Reply{Verdict: Admitted, Answer: f.decided().answer(r.basis())}, nil
 	}
@@ -56,8 +56,8 @@ func (r *Request) reply(text string, err error) (Reply, error) {
 	}
 }
 
-// stateSize is the length of field "{" (lua/state.lua).
-const stateSize = 185
+// nowSize is the length of field "{n" (lua/state.lua).
+const nowSize = 117
 
 // reserveCall is the keys and arguments that reserve.lua's header lists.
 func (s *Store) reserveCall(r *Request) (keys []string, args []any) {
@@ -238,11 +238,12 @@ func (f *figures) basis() basis {
 	return b
 }
 
-// decided is the state as the call left it, which is reserve.lua's reply: the
+// decided is field "{n" as the call left it, which is reserve.lua's reply: the
 // answer is made from it.
 type decided struct {
 	at                        time.Time
 	requests, in, out, minute int64 // in the sliding minute; minute without external
+	today                     int32 // label of the day
 	day, month                dollars
 	running                   int64
 	rung, before              ladder.Rung
@@ -251,21 +252,16 @@ type decided struct {
 	spent, calls, maxCost     int64 // of the execution
 }
 
-// dollars are a day or month: own includes this call.
-type dollars struct {
-	label         int32
-	own, external int64
-}
+// dollars are of a day or month: own includes this call.
+type dollars struct{ own, external int64 }
 
 func (f *figures) decided() decided {
 	var d decided
-	f.bytes(2 * 8) // epoch, until when external minutes count
 	d.at = time.UnixMicro(f.double()).UTC()
-	f.bytes(4 + 3*8) // the open second alone
 	d.requests, d.in, d.out, d.minute = int64(f.label()), f.double(), f.double(), f.double()
-	d.day, d.month = f.dollars(), f.dollars()
+	d.today, d.day, d.month = f.label(), f.dollars(), f.dollars()
 	d.running = int64(f.label())
-	f.bytes(8 + 4)   // leases, expiring holds
+	f.bytes(8)       // leases
 	told := f.byte() // packed as lua/state.lua says
 	d.rung, d.before, d.saving = ladder.Rung(told&7), ladder.Rung(told>>3&7), told&64 != 0
 	d.external = f.double()
@@ -273,12 +269,7 @@ func (f *figures) decided() decided {
 	return d
 }
 
-func (f *figures) dollars() dollars {
-	w := dollars{label: f.label(), own: f.double()}
-	f.bytes(8) // held
-	w.external = f.double()
-	return w
-}
+func (f *figures) dollars() dollars { return dollars{own: f.double(), external: f.double()} }
 
 // answer is what an admitted call is told: what is left counts this call,
 // what was used of the day does not.
@@ -288,7 +279,7 @@ func (d decided) answer(b basis) admit.Answer {
 		e = b[savingAt:]
 	}
 	a := admit.Answer{ReservedAt: d.at, LeaseUntil: d.at.Add(time.Duration(b[0]) * time.Microsecond),
-		Day: d.day.label, Month: d.day.label / 100, Saving: d.saving, Rung: d.rung, RungBefore: d.before,
+		Day: d.today, Month: d.today / 100, Saving: d.saving, Rung: d.rung, RungBefore: d.before,
 		Reserved: admit.Estimate{Nanos: money.Nano(e[0]), InputTokens: e[1], OutputTokens: e[2]},
 		DayUsed:  money.Nano(day - e[0]), DayCeiling: money.Nano(b[5])}
 	a.Remaining = admit.Remaining{

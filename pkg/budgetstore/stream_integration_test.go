@@ -27,7 +27,7 @@ func TestStreamSend(t *testing.T) {
 	requests := []Request{w.request(4), other.request(100), w.request(5), w.request(4), w.request(1)}
 	round := func() (replies []Reply, errs []error, plain *redis.SliceCmd) {
 		t.Helper()
-		plain = redis.NewSliceCmd(t.Context(), "hmget", key(w.tenant, "s"), "{")
+		plain = redis.NewSliceCmd(t.Context(), "hmget", key(w.tenant, "s"), "{n")
 		calls := []*sharedCall{{cmd: plain}}
 		for _, r := range requests {
 			keys, args := w.store.reserveCall(&r)
@@ -57,7 +57,7 @@ func TestStreamSend(t *testing.T) {
 			t.Errorf("call %d reserved %v", i, replies[i].Answer.Reserved)
 		}
 	}
-	if len(plain.Val()) != 1 || len(plain.Val()[0].(string)) != stateSize {
+	if len(plain.Val()) != 1 || len(plain.Val()[0].(string)) != nowSize {
 		t.Errorf("plain: %v, %v", plain.Val(), plain.Err())
 	}
 }

@@ -1,2 +1,2 @@
 -- In the place of read, in a batch: what was read for all, as the reservation before left it.
-local S, H, X, F = S, H, xs[xfield], F
+local S, N, H, X = S, N, H, xs[xfield]

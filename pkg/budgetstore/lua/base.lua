@@ -8,7 +8,8 @@ if barred then return barred end
 local s, prefix = KEYS[1], sub(KEYS[1], 1, -2)
 call('DEL', s, prefix .. 'd', prefix .. 'e', prefix .. 'o')
 local time = call('TIME')
-call('HSET', s, '{', zero(-epoch),
+local still, zeros = zero(-epoch)
+call('HSET', s, '{', still, '{n', zeros,
   '{c', pack('<d', offset) .. rep('\0', COLD_SIZE - 24) .. pack('<dd', generation, time[1] * 1000000 + time[2]))
 local t = load(s)
 local now = clock(ARGV[2], 0)

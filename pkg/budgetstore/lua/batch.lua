@@ -10,10 +10,10 @@ if not now then
   now = t[1] * 1000000 + t[2]
 end
 
--- What was read, as the reservations before left it: the state, "{f", whether each id is held, and by field the executions.
-local S, F, held, xs, seen
+-- What was read, as the reservations before left it: the state's two fields, whether each id is held, and by field the executions.
+local S, N, held, xs, seen
 -- Fields to be written: the state, two for each hold, and others, each once, at the place that `at` has.
-local pending, size, at = { '{' }, 2, {}
+local pending, size, at = { '{n' }, 2, {}
 
 local function later(field, value)
   local i = at[field]
@@ -22,15 +22,15 @@ local function later(field, value)
 end
 
 -- Leaves the state, an id and its execution as an admitted reservation left them.
-local function leave(head, id, xfield, x)
-  S = head
+local function leave(head, still, id, xfield, x)
+  S, N = still or S, head
   if held then seen[id] = true end
   if held and x then xs[xfield] = x end
 end
 
 local function write()
   if pending[2] then ask('HSET', key, unpack(pending)) end
-  pending, size, at = { '{' }, 2, {}
+  pending, size, at = { '{n' }, 2, {}
 end
 
 -- Whatever else a reservation asks of the state, or writes elsewhere, comes after those before it; what was read for all is
@@ -43,7 +43,7 @@ end }
 
 -- Reads for the reservations from ARGV[i] on.
 local function read(i)
-  local asked, n, of = { '{', '{f' }, 2, {}
+  local asked, n, of = { '{', '{n' }, 2, {}
   for k = i, last_, 5 do
     n = n + 1
     asked[n], of[k] = ARGV[k + 1], n
@@ -53,7 +53,7 @@ local function read(i)
     end
   end
   local f = redis.call('HMGET', key, unpack(asked))
-  S, F, held, xs, seen = f[1], f[2], {}, {}, {}
+  S, N, held, xs, seen = f[1], f[2], {}, {}, {}
   for k = i, last_, 5 do
     local at_ = of[k]
     held[k] = f[at_]

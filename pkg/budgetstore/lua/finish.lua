@@ -7,20 +7,21 @@
 local call, unpack_, pack, sub, MAX = redis.call, struct.unpack, struct.pack, string.sub, 9007199254740991
 local key, last_ = KEYS[1], #ARGV - #ARGV % 3
 local several = last_ > 3
-local now, asked = #ARGV > last_ and tonumber(ARGV[#ARGV]), { '{', '{f', ARGV[2], '{h' .. ARGV[2], ARGV[3] }
+local now, asked = #ARGV > last_ and tonumber(ARGV[#ARGV]), { '{', '{n', ARGV[2], '{h' .. ARGV[2], ARGV[3] }
 for i = 4, last_, 3 do
   local n, id = i + 2, ARGV[i + 1]
   asked[n], asked[n + 1], asked[n + 2] = id, '{h' .. id, ARGV[i + 2] ~= ARGV[i - 1] and ARGV[i + 2] or '' -- each execution once
 end
 local f = call('HMGET', key, unpack(asked))
-local S, F = f[1], f[2]
+local S, N = f[1], f[2]
 local ended, dropped, replies = several and {}, several and {}, several and {}
 if not S then
   for i = 1, several and last_ / 3 or 0 do replies[i] = '\10' end
   return several and replies or '\10'
 end
-local e, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw, dh, dx, ma, mw, mh, mx, running, first, expiring, told =
-  unpack_('<dddI4dddI4dddI4dddI4dddI4dI4c33', S)
+local e, extends, ma, expiring, bq, bi, bo, bn, dh, mh = unpack_('<ddI4I4I4ddddd', S) -- b: as the open second began
+local last, sq, si, so, sn, da, dw, dx, mw, mx, running, first, told = unpack_('<dI4dddI4ddddI4dc33', N)
+dh, mh = dh + (sn - bn), mh + (sn - bn)
 if not now then
   local t = call('TIME')
   now = t[1] * 1000000 + t[2]
@@ -28,8 +29,8 @@ end
 local whole = (now - now % 1000000) / 1000000
 
 -- The usual ones, without making the functions that all others need: open holds of today, with no sub-scopes. What is
--- remembered of them (see remember.lua) goes into key d before "{f" names it, from its last place down.
-local open, hashes, place, records = (last - last % 1000000) / 1000000, '', F and string.byte(F) or 63, ''
+-- remembered of them (see remember.lua) goes into key d before "{" names it, from its last place down.
+local open, hashes, place, records = (last - last % 1000000) / 1000000, '', string.byte(S, 69) or 63, ''
 local next_, late, xs, reply = 1, nil, nil, nil
 while next_ <= last_ do
   local i = next_
@@ -37,12 +38,12 @@ while next_ <= last_ do
   local id, kept, head = asked[i + 2], f[i + 2], f[i + 3]
   if e ~= epoch and e ~= -epoch then
     reply = '\12'
-  elseif several and ended[id] or not kept and expiring == 0 or kept and unpack_('<d', head, 17) ~= at then
+  elseif several and ended[id] or not kept and expiring == 0 or kept and unpack_('<d', head) ~= at then
     reply = '\1'
   elseif not kept then
     break
   else
-    local day, n, ni, no = unpack_('<I4', head, 81), unpack_('<ddd', kept)
+    local day, n, ni, no = unpack_('<I4', head, 37), unpack_('<ddd', kept)
     local root, scoped = unpack_('<Bc0B', kept, 49)
     local own, held, x, used, xfield = 0, 0, nil, 0, nil
     if root ~= '' then
@@ -61,6 +62,7 @@ while next_ <= last_ do
     if second >= open - 60 then
       si, so, sn = si + tin - ni, so + tout - no, sn + dn
       if second < open then
+        bi, bo, bn = bi + tin - ni, bo + tout - no, bn + dn
         local d = late and late[second]
         if d then
           d[1], d[2], d[3] = d[1] + tin - ni, d[2] + tout - no, d[3] + dn
@@ -69,8 +71,6 @@ while next_ <= last_ do
         else
           late = { [second] = { tin - ni, tout - no, dn } }
         end
-      else
-        oi, oo, on = oi + tin - ni, oo + tout - no, on + dn
       end
     end
     dw, mw = dw_, mw_
@@ -96,11 +96,10 @@ while next_ <= last_ do
 end
 if hashes ~= '' then
   if records ~= '' then call('SETRANGE', sub(key, 1, -2) .. 'd', (place + 1) % 64 * 7, records) end
-  F = F or ''
-  F = string.char(place) .. sub(F, math.max(2, #F + #hashes - 127)) .. hashes
-  S = pack('<dddI4dddI4dddI4dddI4dddI4dI4c33', e, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw, dh, dx, ma, mw, mh, mx,
-    running, first, expiring, told)
-  local list, n = { '{', S, '{f', F, nil, nil }, 4 -- room for an execution
+  S = pack('<ddI4I4I4dddddB', e, extends, ma, expiring, bq, bi, bo, bn, dh - (sn - bn), mh - (sn - bn), place)
+    .. sub(S, math.max(70, #S + #hashes - 127)) .. hashes
+  N = pack('<dI4dddI4ddddI4dc33', last, sq, si, so, sn, da, dw, dx, mw, mx, running, first, told)
+  local list, n = { '{', S, '{n', N, nil, nil }, 4 -- room for an execution
   if late then -- by the second in which they were reserved
 --#ring
 --#splice
@@ -136,8 +135,7 @@ if next_ <= last_ then
 --#scopes
 --#remember
 --#holds
-  local t, prefix = parse(key, S), sub(key, 1, -2)
-  t.fields['{f'] = F or ''
+  local t, prefix = parse(key, S, N), sub(key, 1, -2)
   for i = next_, last_, 3 do
     local epoch, at, nano, tin, tout, remembered, keeps, hash = unpack_('<dddddIBc6', ARGV[i])
     local id = ARGV[i + 1]

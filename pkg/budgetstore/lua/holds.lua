@@ -1,5 +1,5 @@
 -- Holds and what they are charged to: for all scripts that change or end one. An open hold is two fields of key s:
---   "{h<id>"  field "{" as the reservation left it: the answer is made from it
+--   "{h<id>"  field "{n" as the reservation left it: the answer is made from it
 --   "<id>"    doubles held nano-dollars, input, output, lease end (µs; below 1e12: counted from the reservation);
 --             16 bytes fingerprint; the root execution's name (length byte first); how many sub-scopes and branches it
 --             counts in (1 byte), and each one's name, see scopes.lua (length byte first); the rest is the caller's
@@ -27,9 +27,9 @@ local function found(t, prefix, id, kept, head)
   if not kept then
     local both = t[23] > 0 and call('HGET', prefix .. 'e', id)
     if not both then return nil end
-    head, kept, open = sub(both, 1, HEAD_SIZE), sub(both, HEAD_SIZE + 1), false
+    head, kept, open = sub(both, 1, NOW_SIZE), sub(both, NOW_SIZE + 1), false
   end
-  local h = { kept = kept, open = open, at = unpack_('<d', head, 17), day = unpack_('<I4', head, 81) }
+  local h = { kept = kept, open = open, at = unpack_('<d', head), day = unpack_('<I4', head, 37) }
   h.nano, h.tin, h.tout, h.ends = unpack_('<dddd', kept)
   if h.ends < 1e12 then h.ends = h.at + h.ends end
   h.root = sub(kept, ROOT_AT + 1, scopesAt(kept) - 1)
@@ -60,6 +60,5 @@ local function finish(t, prefix, id, h, nano, tin, tout, hash, until_, now)
   else
     t[23] = t[23] - call('HDEL', prefix .. 'e', id)
   end
-  local F = get(t, '{f')
-  put(t, '{f', remember(t.key, F ~= '' and F, hash, until_))
+  t.ended = remember(t.key, t.ended, hash, until_)
 end

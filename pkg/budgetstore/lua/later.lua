@@ -3,4 +3,4 @@ pending[2], pending[size + 1], pending[size + 2], pending[size + 3], pending[siz
 size = size + 4
 if x then later(xfield, x) end
 for name, bytes in pairs(ring or {}) do later(name, bytes) end
-leave(head, id, xfield, x)
+leave(head, ring and ring['{'], id, xfield, x)

@@ -28,7 +28,7 @@ end
 for i = 1, #pending, 2 do
   local id = pending[i]
   if sub(id, 1, 1) ~= '{' and call('HEXISTS', s, id) == 0 then
-    local at, day, month = unpack_('<dI4I4', pending[i + 1])
+    local at, day = unpack_('<dI4', pending[i + 1])
     local kept = sub(pending[i + 1], 17)
     local nano, tin, tout, ends = unpack_('<dddd', kept)
     local root = sub(kept, ROOT_AT + 1, ROOT_AT + unpack_('<B', kept, ROOT_AT))
@@ -51,10 +51,7 @@ for i = 1, #pending, 2 do
     end
     if root ~= '' then execute(root, nano, true) end
     -- What a repeat of the reservation is told is made from this: the figures of now, in the place of those of then.
-    local u = { unpack(t, 1, 23) }
-    u[3], u[4], u[5], u[6], u[7], u[8] = 0, at, 0, 0, 0, 0
-    u[13], u[14], u[15], u[16], u[17], u[18], u[19], u[20] = day, nano, nano, 0, month, nano, nano, 0
-    local head = pack(HEAD, epoch, unpack(u, 3, 23)) .. t.told
+    local head = pack(NOW, at, t[9], t[10], t[11], t[12], day, nano, 0, nano, 0, t[21], t[22]) .. t.told
     call('HSET', s, id, kept, '{h' .. id, head)
     merged = merged + 1
   end

@@ -1,2 +1,2 @@
-local v = call('HMGET', key, '{', id, xfield, '{f')
-local S, H, X, F = v[1], v[2], v[3], v[4]
+local v = call('HMGET', key, '{', '{n', id, xfield)
+local S, N, H, X = v[1], v[2], v[3], v[4]

@@ -1,6 +1,6 @@
 -- reserve: decides on one reservation. KEYS s. ARGV packed request, id, what the hold keeps of the request (see
 -- holds.lua), the execution's field ("{x" and its root, or '' without one); only where they are needed
--- test clock ('' in production) and branches and sub-scopes (see branched.lua). Reply: field "{" as the call left it, or a
+-- test clock ('' in production) and branches and sub-scopes (see branched.lua). Reply: field "{n" as the call left it, or a
 -- verdict byte and its figures (see reserve.go).
 --
 -- The usual call is TIME, one read and one write. What it costs is calls of Redis (about as much as all else together),
@@ -14,8 +14,8 @@ local epoch, caller, turns, lease, nano, tin, tout, lq, li, lo, lc, nc, dc, mc, 
   unpack_('<ddddddddddddddddI4I4I4c2', arg)
 --#read
 if not S then return '\10' end
-local e, extends, last, oq, oi, oo, on, sq, si, so, sn, da, dw, dh, dx, ma, mw, mh, mx, running, first, expiring, told =
-  unpack_('<dddI4dddI4dddI4dddI4dddI4dI4B', S)
+local e, extends, ma, expiring = unpack_('<ddI4I4', S)
+local last, sq, si, so, sn, da, dw, dx, mw, mx, running, first, told = unpack_('<dI4dddI4ddddI4dB', N)
 if e ~= epoch then return e == -epoch and '\11' or '\12' end
 if expiring >= 65536 then return '\14' end
 local now = at and tonumber(at)
@@ -29,24 +29,24 @@ if now <= last then now = last + 1 end
 if H then
   if string.sub(H, 33, 48) ~= string.sub(ARGV[3], 33, 48) then return '\3' end
   local head, ends = call('HGET', key, hfield), unpack_('<d', H, 25)
-  if ends < 1e12 then ends = ends + unpack_('<d', head, 17) end
+  if ends < 1e12 then ends = ends + unpack_('<d', head) end
   if ends > now then return '\1' .. head .. H end
   return '\4'
 end
 if expiring > 0 then
   H = call('HGET', string.sub(key, 1, -2) .. 'e', id)
-  if H then return string.sub(H, 218, 233) ~= string.sub(ARGV[3], 33, 48) and '\3' or '\4' end
+  if H then return string.sub(H, 150, 165) ~= string.sub(ARGV[3], 33, 48) and '\3' or '\4' end
 end
-if F then
-  local from = string.find(F, hash, 2, true)
+if #S > 68 then
+  local from = string.find(S, hash, 70, true)
   while from do
     if from % 2 == 0 then
-      local place = (string.byte(F) + (#F + 1 - from) / 2) % 64 * 7
+      local place = (string.byte(S, 69) + (#S + 1 - from) / 2) % 64 * 7
       local rest, until_ = unpack_('<c4I3', call('GETRANGE', string.sub(key, 1, -2) .. 'd', place, place + 6))
       local left = (until_ - (now - now % 1000000) / 1000000) % 16777216
       if rest == string.sub(arg, 143, 146) and left > 0 and left < 8388608 then return '\4' end
     end
-    from = string.find(F, hash, from + 1, true)
+    from = string.find(S, hash, from + 1, true)
   end
 end
 local skew = now - caller
@@ -57,18 +57,22 @@ if now >= turns then label, mlabel = unpack_('<I4I4', arg, 147) end
 if label ~= da or mlabel ~= ma then
 --#state
 --#days
-  local t = parse(key, S)
+  local t = parse(key, S, N)
   if not turn(t, label, mlabel) then return '\13' end
   save(t)
-  da, dw, dh, dx, ma, mw, mh, mx = unpack(t, 13, 20)
-  S = call('HGET', key, '{')
+  dw, dx, ma, mw, mx = t[14], t[16], t[17], t[18], t[20]
+  local both = call('HMGET', key, '{', '{n')
+  S, N = both[1], both[2]
 end
 local us, was = now % 1000000, last % 1000000
-local ring
+local ring, dh, mh
 if now - us ~= last - was then
 --#roll
-  sq, si, so, sn, ring = roll(function(name) return call('HGET', key, name) end, (last - was) / 1000000, (now - us) / 1000000, oq, oi, oo, on, sq, si, so, sn)
-  oq, oi, oo, on = 0, 0, 0, 0
+  local q, i, o, n, d, m = unpack_('<I4ddddd', S, 25)
+  n = sn - n
+  dh, mh = d + n, m + n
+  sq, si, so, sn, ring = roll(function(name) return call('HGET', key, name) end, (last - was) / 1000000, (now - us) / 1000000,
+    sq - q, si - i, so - o, n, sq, si, so, sn)
 end
 local dused, mused, outside = dw + dx, mw + mx, 0
 if now < extends * 1000000 then
@@ -145,7 +149,8 @@ elseif running >= lc then
     local moved
     moved, first = sweep(key, string.sub(key, 1, -2) .. 'e', now)
     running, expiring = running - moved, expiring + moved
-    call('HSET', key, '{', string.sub(S, 1, 136) .. pack('<I4dI4', running, first, expiring) .. string.sub(S, 153))
+    call('HSET', key, '{', string.sub(S, 1, 20) .. pack('<I4', expiring) .. string.sub(S, 25),
+      '{n', string.sub(N, 1, 72) .. pack('<I4d', running, first) .. string.sub(N, 85))
   end
   if running >= lc then code, limit, window, used, asked, ceiling = 1, 4, 0, running, 1, lc end
 end
@@ -175,7 +180,7 @@ if code then
   elseif code == 2 and limit == 7 and mlabel > 9999999 then
 --#state
 --#days
-    window = leaves(by and by.state or parse(key, S), need)
+    window = leaves(by and by.state or parse(key, S, N), need)
   end
   return pack('<BBBi8i8i8i8i8i8i8B', 2, code, limit, now, free, window, used, asked, ceiling, dused, by and by.index or 0)
 end
@@ -196,7 +201,8 @@ local kept = ARGV[3]
 if saving then kept = pack('<ddd', nano, tin, tout) .. string.sub(kept, 25) end
 if scopes then kept = scopes(kept) end
 if branches then xcost = branches(xown + xext, xcost) end
-local head = pack('<dddI4dddI4dddI4dddI4dddI4dI4Bdddd', e, extends, now, oq + 1, oi + tin, oo + tout, on + nano, q, ti, to, sn + nano,
-  label, dw + nano, dh + nano, dx, mlabel, mw + nano, mh + nano, mx, running + 1, first, expiring, rung + told % 8 * 8 + (saving and 64 or 0), outside, xown + xext, xc, xcost)
+if ring then ring['{'] = pack('<ddI4I4I4ddddd', e, extends, ma, expiring, sq, si, so, sn, dh, mh) .. string.sub(S, 69) end
+local head = pack('<dI4dddI4ddddI4dBdddd', now, q, ti, to, sn + nano, label, dw + nano, dx, mw + nano, mx, running + 1, first,
+  rung + told % 8 * 8 + (saving and 64 or 0), outside, xown + xext, xc, xcost)
 --#store
 return head

@@ -10,7 +10,7 @@ local function sweep(s, e, now)
     local id, head = all[i], heads[all[i]]
     if head then
       local ends = struct.unpack('<d', all[i + 1], 25)
-      if ends < 1e12 then ends = ends + struct.unpack('<d', head, 17) end
+      if ends < 1e12 then ends = ends + struct.unpack('<d', head) end
       if ends <= now then
         if e then
           redis.call('HSET', e, id, head .. all[i + 1])

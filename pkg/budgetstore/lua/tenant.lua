@@ -9,7 +9,8 @@ if ARGV[2] == 'create' then
     local prefix = sub(KEYS[1], 1, -2)
     call('DEL', KEYS[1], prefix .. 'd', prefix .. 'e', prefix .. 'o')
   end
-  call('HSET', KEYS[1], '{', zero(-epoch), '{c', rep('\0', COLD_SIZE))
+  local still, now = zero(-epoch)
+  call('HSET', KEYS[1], '{', still, '{n', now, '{c', rep('\0', COLD_SIZE))
   return '\0'
 end
 if not S then return '\10' end

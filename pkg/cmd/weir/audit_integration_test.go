@@ -322,11 +322,11 @@ func (s *stage) windowTopic() {
 }
 
 // counters changes single numbers of the state that admission's scripts keep: little-endian doubles, the day's own
-// amount at byte 84 of its field, an execution's at the start of its own (pkg/budgetstore/lua).
+// amount at byte 40 of its field, an execution's at the start of its own (pkg/budgetstore/lua).
 func (s *stage) counters() {
 	s.t.Helper()
 	// The execution holds something, so it lives in the state's hash.
-	const state, head, execution = "w:{acme}:s", "{", "{xx1"
+	const state, head, execution = "w:{acme}:s", "{n", "{xx1"
 	ctx := s.t.Context()
 	must := func(value string, err error) string {
 		if err != nil {
@@ -339,7 +339,7 @@ func (s *stage) counters() {
 		own   int
 		words []string
 	}{
-		{head, 84, []string{"redis", "tenant acme DAY"}},
+		{head, 40, []string{"redis", "tenant acme DAY"}},
 		{execution, 0, []string{"redis", "tenant acme execution x1"}},
 	} {
 		before := must(s.redis.HGet(ctx, state, c.field).Result())
@@ -372,7 +372,7 @@ func (s *stage) counters() {
 // reservation, under "*".
 func (s *stage) scopeCounters(ctx context.Context) {
 	s.t.Helper()
-	const state, head, own = "w:{acme}:c:a:lead", "{", 84
+	const state, head, own = "w:{acme}:c:a:lead", "{n", 40
 	before, err := s.redis.HGet(ctx, state, head).Result()
 	if err != nil {
 		s.t.Fatal(err)
