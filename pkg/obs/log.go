@@ -1,9 +1,7 @@
-// Package obs is what operators see of a service: its log, its metrics, its health, and which catalog it has applied; and how a
-// service is served over HTTP.
+// Package obs is what operators see of a service: its log, its metrics, its health, and which catalog it has applied.
 //
-// It owns the field names of the logs, the four operational paths, and what is answered without net/http (posts, ADR 0016). It does
-// not know Kafka or any store: services give it functions. Bounds: request bodies of its own paths are not read, answers are
-// small, and every check has a time-out; those of connections are Serve's.
+// It owns the field names of the logs and the four operational paths. It does not know Kafka or any store: services give
+// it functions. Bounds: request bodies are not read, answers are small, and every check has a time-out.
 package obs
 
 import (

@@ -16,23 +16,10 @@ const silence = 100 * time.Millisecond
 
 // Serve answers on the listener with bounded header times until ctx ends, then takes no new requests and lets those in
 // flight finish for up to grace. Connections that have sent nothing 0.1 s after ctx ended are closed. Without TLS the context
-// of a request does not end where its client hangs up (see unwatched), and plain POSTs are answered without net/http (see posts).
+// of a request does not end where its client hangs up (see unwatched).
 func Serve(ctx context.Context, l net.Listener, h http.Handler, grace time.Duration) error {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
-	ctx, end := context.WithCancel(ctx)
-	posts := newPosts(l, h, srv.ReadHeaderTimeout, srv.IdleTimeout)
-	answered := make(chan error, 1)
-	go func() {
-		<-ctx.Done()
-		_ = posts.Close() // its error is Run's as well
-		answered <- posts.wait(grace)
-	}()
-	err := Run(ctx, posts, srv, grace)
-	end()
-	if late := <-answered; err == nil && late != nil {
-		err = fmt.Errorf("http server on %s: %w", l.Addr(), late)
-	}
-	return err
+	return Run(ctx, unwatched{l}, srv, grace)
 }
 
 // Run is Serve for a server with limits of its own, whose requests' contexts end where the client hangs up. It owns the
