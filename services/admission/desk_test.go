@@ -211,7 +211,7 @@ func (p process) call(d *world, who, method, path string, body any) (int, object
 const (
 	through   int32 = iota
 	severed         // nothing arrives: the connection ends
-	noAnswer        // everything arrives, no answer comes back
+	noAnswer        // everything arrives, and from the first script on no answer comes back
 	noReceipt       // noAnswer from the transaction on that writes a reservation's end
 )
 
@@ -274,7 +274,9 @@ func (s *strand) ask() {
 		case severed:
 			return
 		case noAnswer:
-			s.deaf.Store(true)
+			if bytes.Contains(buf[:n], []byte("evalsha")) { // not before: a connection that has to be made first can be made
+				s.deaf.Store(true)
+			}
 		case noReceipt:
 			if bytes.Contains(buf[:n], []byte(`"provider":`)) { // what was called is in every row and event
 				s.deaf.Store(true)

@@ -217,7 +217,8 @@ func (s *stroll) decide(t *rapid.T, what string, _ gateCall, body object, model 
 		s.d.pgWire.set(noReceipt)
 	}
 	at := s.somewhere(t)
-	_, c.remembered = at.svc.recalled(s.tenant, c.id)
+	remembered, known := at.svc.recalled(s.tenant, c.id)
+	c.remembered = known && (c.receipt == nil || remembered.reservedAt.UnixMicro() == c.receipt.at) // an id may have had two holds
 	status, out := at.call(s.d.world, s.tenant, "POST", "/v1/reservations/"+c.id+"/"+what, body)
 	s.d.heal()
 	if fault == 13 && status == 503 { // the answer of the commit was lost, so Redis was not told
