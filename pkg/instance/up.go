@@ -113,7 +113,7 @@ func (c Config) progress() func(ready, of int, reasons []error) {
 			last = ready
 		}
 		if why := recovering(reasons); why != nil && time.Since(said) > sayEvery {
-			c.Say("the budget store was lost or not shut down cleanly, and is being recovered: %v", why)
+			c.Say("the budget store was lost, not shut down cleanly, or laid out by another build, and is being recovered: %v", why)
 			said = time.Now()
 		}
 	}
