@@ -15,7 +15,8 @@ import (
 
 // JWKS caches a key set (RFC 7517) that is fetched over HTTP. It is fetched again when it is older than jwksMaxAge, in
 // the background, and when a token names an unknown key, which is how a rotation shows; never more often than
-// jwksCoolDown and one fetch at a time. While the issuer is away the keys known go on being used for jwksMaxStale.
+// jwksCoolDown and one fetch at a time. Until it can be fetched again nobody knows whether such a key is a new one: that
+// is ErrUnavailable, unless the last fetch was made for that very key. While the issuer is away the keys known go on being used for jwksMaxStale.
 // Safe for concurrent use.
 type JWKS struct {
 	url    string
@@ -27,6 +28,8 @@ type JWKS struct {
 	triedAt  time.Time
 	failed   bool          // the last fetch
 	inFlight chan struct{} // closed when the fetch under way ends; nil = none
+	// missing are keys that the last fetch was waited for, and that did not come.
+	missing map[string]bool
 }
 
 type jwk struct {
@@ -40,7 +43,7 @@ const (
 	jwksCoolDown = 10 * time.Second
 	jwksTimeout  = 5 * time.Second
 	maxJWKSBytes = 1 << 20
-	maxJWKSKeys  = 1000
+	maxJWKSKeys  = 1000 // of a set, and of those missing
 )
 
 var errUnknownKey = errors.New("unknown key")
@@ -75,8 +78,15 @@ func (j *JWKS) key(ctx context.Context, kid string, now time.Time) (jwk, error) 
 		return key, nil
 	case j.failed || j.loadedAt.IsZero():
 		return jwk{}, fmt.Errorf("%w: key set %s", ErrUnavailable, j.url)
-	default:
+	case kid == "", j.missing[kid]:
 		return jwk{}, errUnknownKey
+	case wait != nil:
+		if len(j.missing) < maxJWKSKeys {
+			j.missing[kid] = true
+		}
+		return jwk{}, errUnknownKey
+	default:
+		return jwk{}, fmt.Errorf("%w: key set %s had no such key a moment ago", ErrUnavailable, j.url)
 	}
 }
 
@@ -108,7 +118,7 @@ func (j *JWKS) Refresh(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("%w: key set %s: %w", ErrUnavailable, j.url, err)
 	}
-	j.keys, j.loadedAt = keys, now
+	j.keys, j.loadedAt, j.missing = keys, now, map[string]bool{}
 	return nil
 }
 

@@ -191,9 +191,12 @@ func TestJWTAttacks(t *testing.T) {
 		t.Fatalf("the base of the raw rows: %v", err)
 	}
 	for name, token := range rows {
-		p, err := v.Verify(context.Background(), token, epoch)
+		p, err := is.verifier(t, nil).Verify(context.Background(), token, epoch) // one that can ask the issuer
 		if !errors.Is(err, ErrUnauthenticated) || p.Tenants != nil {
 			t.Errorf("%s: %+v, %v; want ErrUnauthenticated", name, p, err)
+		}
+		if p, err := v.Verify(context.Background(), token, epoch); err == nil || p.Tenants != nil { // one that has just asked
+			t.Errorf("%s: %+v, %v; want an error", name, p, err)
 		}
 	}
 }
@@ -283,6 +286,22 @@ func TestJWKSOutageAndRotation(t *testing.T) {
 	is.down.Store(false)
 	if _, err := v.Verify(ctx, fresh, epoch.Add(3*time.Hour)); err != nil {
 		t.Fatalf("rotation: %v", err)
+	}
+	newest := signJWT(t, jwt.SigningMethodES256, rotated, "ec3", with("exp", epoch.Add(72*time.Hour).Unix()))
+	is.extra = append(is.extra, public(t, "ec3", &rotated.PublicKey))
+	for range 2 { // published since the set was fetched
+		if _, err := v.Verify(ctx, newest, epoch.Add(3*time.Hour+jwksCoolDown-1)); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnauthenticated) {
+			t.Fatalf("a key that may be new, within the cool-down: %v", err)
+		}
+	}
+	if _, err := v.Verify(ctx, newest, epoch.Add(3*time.Hour+jwksCoolDown)); err != nil {
+		t.Fatalf("after the cool-down: %v", err)
+	}
+	nobodys := signJWT(t, jwt.SigningMethodES256, rotated, "nobody's", with("exp", epoch.Add(72*time.Hour).Unix()))
+	for _, after := range []time.Duration{2 * jwksCoolDown, 2*jwksCoolDown + 1} { // fetched for it, and not fetched again
+		if _, err := v.Verify(ctx, nobodys, epoch.Add(3*time.Hour+after)); !errors.Is(err, ErrUnauthenticated) {
+			t.Fatalf("a key that nobody has: %v", err)
+		}
 	}
 	before := is.fetches.Load()
 	for range 100 { // random key ids must not become requests to the issuer
