@@ -13,8 +13,20 @@ import (
 	"github.com/weir-project/weir/pkg/ledgercodec"
 )
 
-// booked are the entries of a tenant, by reservation.
-func (w *world) booked(tenantID string) map[string]ledger.Entry {
+// booked are the entries of a tenant, by reservation, once there are so many.
+func (w *world) booked(tenantID string, n int) map[string]ledger.Entry {
+	w.t.Helper()
+	var out map[string]ledger.Entry
+	w.eventually("entries of the journal", func() error {
+		if out = w.bookedSoFar(tenantID); len(out) < n {
+			return fmt.Errorf("%d of %d", len(out), n)
+		}
+		return nil
+	})
+	return out
+}
+
+func (w *world) bookedSoFar(tenantID string) map[string]ledger.Entry {
 	w.t.Helper()
 	out := map[string]ledger.Entry{}
 	w.must(w.conn.ReadPartition(w.t.Context(), topics.LedgerEntries, bus.PartitionFor([]byte(tenantID), topics.LedgerEntries.Partitions()), -1, -1, func(r bus.Record) error {
@@ -72,7 +84,7 @@ func TestHeldAtTheDearestRates(t *testing.T) {
 		w.want(id, status, ended, 200, "cost_usd", c.cost, "flags", c.flags, "estimated", fmt.Sprint(c.estimatedToo))
 	}
 	w.exact(r, "acme", "0.65", "0", "0")
-	booked := w.booked("acme")
+	booked := w.booked("acme", 4)
 	for id, own := range map[string]int64{"used": 300_000_000, "silent": 300_000_000, "renamed": 50_000_000, "failed": 0} {
 		e := booked[id]
 		if int64(e.Own) != own || e.External != 0 || e.Priced() == (own == 300_000_000) || e.Has(ledger.FlagUnpriced) == e.Priced() || e.Has(ledger.FlagEstimated) != (id == "silent") {

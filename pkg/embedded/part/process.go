@@ -78,7 +78,8 @@ func keepDescriptorsHere() {
 }
 
 // startTicks reads field 22 of /proc/PID/stat. Field 2 is a name that may hold spaces and brackets, so counting begins
-// after the last closing bracket (proc(5)). A zombie counts as ended.
+// after the last closing bracket (proc(5)). A zombie counts as ended, unless threads of its own (field 20) are still on their
+// way out: until then its ports are taken.
 func startTicks(pid int) (ticks uint64, alive bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -89,7 +90,8 @@ func startTicks(pid int) (ticks uint64, alive bool) {
 		return 0, false
 	}
 	ticks, err = strconv.ParseUint(f[19], 10, 64)
-	return ticks, err == nil && f[0] != "Z" && f[0] != "X"
+	ended := f[0] == "X" || f[0] == "Z" && (f[17] == "0" || f[17] == "1")
+	return ticks, err == nil && !ended
 }
 
 // Alive reports whether the very process that was remembered still runs.
