@@ -160,8 +160,9 @@ type JournalEntry struct {
 	Scopes        []ScopeRef // that the entry counts in, branches among them
 	// Actual is the own amount and the tokens used.
 	Actual admit.Estimate
-	// Held is set by ApplyJournal, where a Direct or Journal entry has ended a hold: what that held.
-	Held money.Nano
+	// Said is what was held, as whoever ended the reservation had it. Held is set by ApplyJournal, where a Direct or Journal
+	// entry has ended a hold: what that held.
+	Said, Held money.Nano
 }
 
 // Scope is what an external total belongs to.

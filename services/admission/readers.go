@@ -138,7 +138,7 @@ func (s *Service) journalEntry(ctx context.Context, t budgetstore.Tenant, e *wei
 	}
 	out := budgetstore.JournalEntry{
 		Offset: offset, ReservationID: e.GetReservationId(), ReservedAt: e.GetReservedAt().AsTime(), Root: e.GetLineage().GetRootExecutionId(),
-		Day: e.GetWindows().GetDay(), Scopes: s.scopeRefs(e.GetTenantId(), e.GetScopes()),
+		Day: e.GetWindows().GetDay(), Scopes: s.scopeRefs(e.GetTenantId(), e.GetScopes()), Said: money.Nano(e.GetHeldNanos()),
 		Actual: admit.Estimate{Nanos: money.Nano(e.GetOwnNanos()), InputTokens: e.GetInputTokens(), OutputTokens: e.GetOutputTokens()},
 	}
 	switch {
@@ -191,7 +191,7 @@ func (s *Service) applyJournal(ctx context.Context, tenant string, entries []bud
 		return err
 	})
 	for _, e := range entries {
-		if e.Held > 0 {
+		if e.Held > e.Said { // grown where its owner did not see it: rare, so a read of Postgres each is no matter
 			s.heldMoreOf(ctx, tenant, e)
 		}
 	}
