@@ -370,9 +370,7 @@ func (w *world) load(ceilings map[string]int64) *load {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &load{w: w, ctx: ctx, ceiling: ceilings, sure: map[string]int64{}}
 	l.stop = sync.OnceFunc(func() {
-		if l.paused {
-			l.resume()
-		}
+		l.resume()
 		cancel()
 		l.done.Wait()
 	})
@@ -385,8 +383,20 @@ func (w *world) load(ceilings map[string]int64) *load {
 	return l
 }
 
-func (l *load) pause()  { l.gate.Lock(); l.paused = true }
-func (l *load) resume() { l.paused = false; l.gate.Unlock() }
+// pause returns when no call is under way; resume ends it. Each may be asked again, as a part that failed may have left it.
+func (l *load) pause() {
+	if !l.paused {
+		l.gate.Lock()
+	}
+	l.paused = true
+}
+
+func (l *load) resume() {
+	if l.paused {
+		l.gate.Unlock()
+	}
+	l.paused = false
+}
 
 // some waits until so many more calls were admitted.
 func (l *load) some(t *testing.T, n int64) {
