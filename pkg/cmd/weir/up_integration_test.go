@@ -16,6 +16,7 @@ import (
 // TestLife takes one instance through a life: up, use, down with hung processes, up, a power cut, up, lost data.
 func TestLife(t *testing.T) {
 	root := here(t)
+	ownPrograms(t)
 	t.Setenv("ADMISSION_MAX_LEASE", "2s") // what a recovery waits for
 	p := newInstance(t)
 	started := p.sh(`weir up --dir "$D" 2>&1 | cat`) // returns only if no child holds the pipe
@@ -55,6 +56,16 @@ func TestLife(t *testing.T) {
 		t.Errorf("audit after the cut: %+v", a)
 	}
 	checkLostData(t, p, key)
+}
+
+// ownPrograms gives a test programs of its own to change: other packages' tests run those of `make build` at the same time.
+func ownPrograms(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(os.Getenv(binEnv))); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(binEnv, dir)
 }
 
 // checkNewBuild: the service whose program was built anew is restarted by `up`, and no other.
