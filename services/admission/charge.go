@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
@@ -44,12 +43,6 @@ type subject struct {
 	direct bool
 	// recalled: found in this replica's memory, so it may hold more by now, or have ended (recallOr).
 	recalled bool
-}
-
-func (s *subject) eventID(kind string) string {
-	var room [usageevent.MaxOwnID]byte
-	b := append(append(append(append(room[:0], kind...), ':'), s.id...), ':')
-	return string(strconv.AppendInt(b, s.reservedAt.UnixNano(), 10))
 }
 
 // grow gives a subject the estimate that its hold stands for by now: a call that reported more output than was
@@ -332,58 +325,4 @@ func costAt(book *pricing.Book, s *subject, model string, u *usage.Usage, markup
 		return raw, billed, err
 	}
 	return pricing.Totals(&v, u, markup)
-}
-
-// event is the usage event of a settle. kind and outcome say which of the transitions it is; own is what admission adds
-// to its own counters by it, and mode who does.
-func (c *charge) event(req *settleRequest, s *subject, id, outcome, mode string, own money.Nano, now time.Time) usageevent.Event {
-	model := cmp.Or(c.model, req.Model, s.call.Model)
-	ev := usageevent.Event{
-		ID: id, Source: usageevent.SourceAdmission, Type: usageevent.TypeUsage, Subject: s.tenant, Time: now.UTC(),
-		Data: usageevent.Data{
-			Provider: s.call.Provider, Model: model, API: req.API, Usage: c.usage, Meters: c.meters, CacheHit: c.cacheHit,
-			ServiceTier: cmp.Or(c.tier, req.ServiceTier), Status: c.status, ErrorCode: usageevent.Clean(req.ErrorCode, usageevent.MaxText),
-			ResponseID: cmp.Or(req.ResponseID, c.responseID), Traceparent: req.Traceparent, Tracestate: req.Tracestate,
-		},
-	}
-	if c.whole.Bytes() != nil {
-		ev.Data.SetUsage(c.whole)
-	}
-	s.attribute(&ev)
-	ev.Data.Reservation.Outcome, ev.Data.Reservation.OwnMode, ev.Data.Reservation.OwnNanos = outcome, mode, own
-	if c.estimated && !s.call.Dearest {
-		estimate := c.estimate // of its own, so that c is not moved to the heap by each settle
-		ev.Data.Reservation.EstimateUSD = &estimate
-	}
-	if slices.Contains(c.flags, usageevent.FlagDearerModel) { // a cache hit is a member of its own
-		ev.Data.Reservation.Flags = []string{usageevent.FlagDearerModel}
-	}
-	return ev
-}
-
-// unsettledEvent is the usage event of a hold whose owner never settled: charged at what it held. mode says who adds that
-// to admission's own counters.
-func (s *subject) unsettledEvent(mode string, now time.Time) usageevent.Event {
-	ev := usageevent.Event{
-		ID: s.eventID("unsettled"), Source: usageevent.SourceAdmission, Type: usageevent.TypeUnsettled, Subject: s.tenant, Time: now.UTC(),
-		Data: usageevent.Data{Provider: s.call.Provider, Model: s.call.Model},
-	}
-	s.attribute(&ev)
-	r := ev.Data.Reservation
-	r.Outcome, r.OwnMode, r.OwnNanos = usageevent.OutcomeUnsettled, mode, s.held.Nanos
-	return ev
-}
-
-// attribute fills in who pays and what was reserved.
-func (s *subject) attribute(ev *usageevent.Event) {
-	d := &ev.Data
-	d.RootExecutionID, d.ParentAgentID, d.AgentID, d.CostCenter = s.call.Root, s.call.ParentAgent, s.call.Agent, s.call.CostCenter
-	d.ReservationID, d.APIKeyID = s.id, s.call.APIKey
-	var usd *money.USD // none where there was no price: the attributor looks for one
-	if !s.call.Dearest {
-		estimate := s.call.EstimateUSD
-		usd = &estimate
-	}
-	d.Reservation = &usageevent.Reservation{ReservedAt: s.reservedAt.UTC(), HeldNanos: s.held.Nanos, Epoch: s.epoch, EstimateUSD: usd,
-		Estimate: s.call.Meters, PriceVersion: s.call.PriceVersion, Depth: int32(s.call.Depth), Scopes: s.call.countedIn(), Branches: s.call.branchIDs()}
 }

@@ -6,13 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/lineage"
-	"github.com/weir-project/weir/pkg/identity"
-	"github.com/weir-project/weir/pkg/outbox"
 	"github.com/weir-project/weir/pkg/pgstore"
 	"github.com/weir-project/weir/pkg/usageevent"
 )
@@ -99,15 +96,6 @@ func ofTenant(tenant, traceparent, tracestate string) *Problem {
 	p := problem(admit.ForbiddenTenant, "tracestate claims another tenant than the credential's.")
 	p.Field = "tracestate"
 	return p
-}
-
-// ending is a settle about to be recorded.
-type ending struct {
-	req         settleRequest
-	subj        subject
-	charge      charge
-	fingerprint []byte
-	now         time.Time
 }
 
 // saveSettle records the settle, or finds out what it meets, and gives the body to answer. known is a row that was read
@@ -296,53 +284,4 @@ func (s *Service) settleLate(ctx context.Context, e *ending, row pgstore.Row) ([
 	}
 	s.metrics.settled("late")
 	return answer, nil
-}
-
-// first is the row and the event of a settle that comes first.
-func (e *ending) first(secret identity.Secret, mode pgstore.OwnMode) (pgstore.Row, outbox.Event, *Problem) {
-	id, outcome := e.subj.eventID("settle"), usageevent.OutcomeSettled
-	if e.charge.estimated {
-		outcome = usageevent.OutcomeEstimated
-	}
-	row := e.subj.row(pgstore.Settled)
-	row.Estimated, row.Fingerprint, row.OwnMode, row.OwnNanos = e.charge.estimated, e.fingerprint, mode, e.charge.own.Nanos
-	row.EventID, row.Answer = id, e.answer(id, false)
-	event, p := readable(secret, e.charge.event(&e.req, &e.subj, id, outcome, string(mode), e.charge.own.Nanos, e.now))
-	return row, event, p
-}
-
-// row is the record of the subject's end, without what depends on how it ended.
-func (s *subject) row(outcome pgstore.Outcome) pgstore.Row {
-	return pgstore.Row{Tenant: s.tenant, ReservationID: s.id, ReservedAt: s.reservedAt, Outcome: outcome, HeldNanos: s.held.Nanos,
-		Epoch: s.epoch, Call: s.rawCall}
-}
-
-func (e *ending) answer(eventID string, late bool) []byte {
-	body := settleAnswer{
-		ReservationID: e.subj.id, State: string(pgstore.Settled), Status: e.charge.status, CostUSD: e.charge.raw,
-		BilledUSD: e.charge.billed, ReservedUSD: e.subj.held.Nanos.USD(), OverageUSD: e.charge.overage, Estimated: e.charge.estimated, Late: late,
-		Flags: append([]string{}, e.charge.flags...), EventID: eventID,
-	}
-	return append(body.appendJSON(make([]byte, 0, 512)), '\n')
-}
-
-// readable is signed for an event of a request that is answered 200 once it is committed: one that the attributor cannot
-// decode must not be. Validation has seen to that already; this is for what it may have missed.
-func readable(secret identity.Secret, ev usageevent.Event) (outbox.Event, *Problem) {
-	value, err := usageevent.EncodeReadable(ev)
-	if err != nil {
-		return outbox.Event{}, unfit(err)
-	}
-	return sealed(secret, ev, value), nil
-}
-
-// signed is the outbox row of an event.
-func signed(secret identity.Secret, ev usageevent.Event) outbox.Event {
-	return sealed(secret, ev, usageevent.Encode(ev))
-}
-
-// sealed signs the exact bytes, which is why the attributor believes the event's reservation block.
-func sealed(secret identity.Secret, ev usageevent.Event, value []byte) outbox.Event {
-	return outbox.Event{ID: ev.ID, AggregateType: "tenant", AggregateID: ev.Subject, Type: ev.Type, Payload: value,
-		Headers: map[string]string{"content-type": usageevent.ContentType, identity.SignatureHeader: identity.Sign(secret, value)}}
 }
