@@ -1,40 +1,19 @@
 package bus
 
-import "encoding/binary"
+import "github.com/twmb/franz-go/pkg/kgo"
 
-// PartitionFor returns the partition of a key among n: Kafka's default (murmur2, sign bit cleared, modulo n), so that
-// Java clients agree. librdkafka's default (consistent_random, CRC32) does not. n < 1 yields 0. An empty key has a
-// fixed partition too; there is no random one.
+// javas is Kafka's default partitioner before 3.3, and later's for records with a key: murmur2, sign bit cleared, modulo n.
+// With a key it only hashes, so all callers may share it.
+var javas = kgo.StickyKeyPartitioner(nil).ForTopic("")
+
+// PartitionFor returns the partition of a key among n: Kafka's default, so that Java clients agree. librdkafka's default
+// (consistent_random, CRC32) does not. n < 1 yields 0. An empty key has a fixed partition too; there is no random one.
 func PartitionFor(key []byte, n int) int32 {
 	if n < 1 {
 		return 0
 	}
-	return int32((murmur2(key) & 0x7fffffff) % uint32(n))
-}
-
-// murmur2 is Austin Appleby's 32-bit MurmurHash2 with the seed that Kafka fixed for its partitioner.
-func murmur2(data []byte) uint32 {
-	const (
-		seed = 0x9747b28c
-		mult = 0x5bd1e995
-		rot  = 24
-	)
-	h := uint32(seed) ^ uint32(len(data))
-	for ; len(data) >= 4; data = data[4:] {
-		k := binary.LittleEndian.Uint32(data) * mult
-		k = (k ^ k>>rot) * mult
-		h = h*mult ^ k
+	if key == nil {
+		key = []byte{} // kgo sends a record without a key anywhere
 	}
-	switch len(data) {
-	case 3:
-		h ^= uint32(data[2]) << 16
-		fallthrough
-	case 2:
-		h ^= uint32(data[1]) << 8
-		fallthrough
-	case 1:
-		h = (h ^ uint32(data[0])) * mult
-	}
-	h = (h ^ h>>13) * mult
-	return h ^ h>>15
+	return int32(javas.Partition(&kgo.Record{Key: key}, n))
 }
