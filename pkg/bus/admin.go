@@ -76,41 +76,50 @@ func (a *Admin) EnsureTopics(ctx context.Context, topics []Topic, replication in
 	defer cancel()
 	wait := backoff{min: 10 * time.Millisecond, max: 200 * time.Millisecond}
 	for {
-		err := a.known(ctx, topics)
+		_, err := a.known(ctx, topics)
 		if err == nil || !wait.wait(ctx) {
 			return err
 		}
 	}
 }
 
-// known reports the first topic that the brokers do not know.
-func (a *Admin) known(ctx context.Context, topics []Topic) error {
+// known describes the topics. Its error names the first one that the brokers do not know.
+func (a *Admin) known(ctx context.Context, topics []Topic) (kadm.TopicDetails, error) {
+	a.raw.PurgeTopicsFromClient(names(topics)...) // or the cached "no such topic" would answer
+	details, err := a.cl.ListTopics(ctx, names(topics)...)
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
 	for _, t := range topics {
-		a.raw.PurgeTopicsFromClient(t.Name()) // or the cached "no such topic" would answer
-		details, err := a.cl.ListTopics(ctx, t.Name())
-		if err == nil {
-			err = details[t.Name()].Err
+		d := details[t.Name()]
+		if d.Err == nil && len(d.Partitions) == 0 {
+			d.Err = kerr.UnknownTopicOrPartition
 		}
-		if err == nil && len(details[t.Name()].Partitions) == 0 {
-			err = kerr.UnknownTopicOrPartition
-		}
-		if err != nil {
-			return fmt.Errorf("topic %s is not known yet: %w", t.Name(), err)
+		if d.Err != nil {
+			return nil, fmt.Errorf("topic %s is not known yet: %w", t.Name(), d.Err)
 		}
 	}
-	return nil
+	return details, nil
+}
+
+func names(topics []Topic) []string {
+	out := make([]string, len(topics))
+	for i, t := range topics {
+		out[i] = t.Name()
+	}
+	return out
 }
 
 // CheckPartitions reports the first topic that is missing or has another number of partitions than declared, in which a
 // tenant's records would be in the wrong place. It needs no more than the right to describe, which every service has.
 func (a *Admin) CheckPartitions(ctx context.Context, topics ...Topic) error {
+	details, err := a.known(ctx, topics)
+	if err != nil {
+		return err
+	}
 	for _, t := range topics {
-		ends, err := a.EndOffsets(ctx, t)
-		if err != nil {
-			return err
-		}
-		if len(ends) != t.Partitions() {
-			return fmt.Errorf("topic %s has %d partitions, declared are %d", t.Name(), len(ends), t.Partitions())
+		if n := len(details[t.Name()].Partitions); n != t.Partitions() {
+			return fmt.Errorf("topic %s has %d partitions, declared are %d", t.Name(), n, t.Partitions())
 		}
 	}
 	return nil
@@ -122,17 +131,13 @@ func (a *Admin) CheckTopics(ctx context.Context, topics []Topic) error {
 	if len(topics) == 0 {
 		return nil
 	}
-	names := make([]string, len(topics))
-	for i, t := range topics {
-		names[i] = t.Name()
-	}
-	details, err := a.cl.ListTopics(ctx, names...)
+	details, err := a.cl.ListTopics(ctx, names(topics)...)
 	if err != nil {
 		return fmt.Errorf("list topics: %w", err)
 	}
 	var diffs []error
 	var present []Topic
-	for i, t := range topics {
+	for _, t := range topics {
 		d, ok := details[t.Name()]
 		if !ok || d.Err != nil {
 			diffs = append(diffs, fmt.Errorf("topic %s: missing", t.Name()))
@@ -141,20 +146,24 @@ func (a *Admin) CheckTopics(ctx context.Context, topics []Topic) error {
 		if len(d.Partitions) != t.Partitions() {
 			diffs = append(diffs, fmt.Errorf("topic %s: %d partitions, want %d", t.Name(), len(d.Partitions), t.Partitions()))
 		}
-		present = append(present, topics[i])
+		present = append(present, t)
 	}
 	return errors.Join(append(diffs, a.checkConfigs(ctx, present))...)
 }
 
 func (a *Admin) checkConfigs(ctx context.Context, topics []Topic) error {
+	described, err := a.cl.DescribeTopicConfigs(ctx, names(topics)...)
+	if err != nil {
+		return fmt.Errorf("describe topics: %w", err)
+	}
 	var diffs []error
 	for _, t := range topics {
-		configs, err := a.cl.DescribeTopicConfigs(ctx, t.Name())
-		if err != nil {
-			return fmt.Errorf("describe topic %s: %w", t.Name(), err)
+		topic, err := described.On(t.Name(), nil)
+		if err = errors.Join(err, topic.Err); err != nil {
+			diffs = append(diffs, fmt.Errorf("describe topic %s: %w", t.Name(), err))
 		}
 		want := TopicConfigs(t)
-		for _, c := range configs[0].Configs {
+		for _, c := range topic.Configs {
 			w, declared := want[c.Key]
 			if !declared || c.MaybeValue() == w {
 				continue

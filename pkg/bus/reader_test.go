@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/weir-project/weir/pkg/bus"
 )
 
@@ -158,5 +161,25 @@ func TestEnsureAndCheckTopics(t *testing.T) {
 	}
 	if _, err := a.EndOffsets(ctx, testTopic("none", 1)); err == nil {
 		t.Error("end offsets of a topic that is not there")
+	}
+}
+
+// A topic whose settings cannot be read is not as declared: the broker refuses one of two, and both are told of.
+func TestCheckTopicsTellsWhatItCannotRead(t *testing.T) {
+	k := startKafka(t, testTopic("a", 1), testTopic("b", 1))
+	k.cluster.ControlKey(int16(kmsg.DescribeConfigs), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
+		for _, r := range req.(*kmsg.DescribeConfigsRequest).Resources {
+			resource := kmsg.DescribeConfigsResponseResource{ResourceType: r.ResourceType, ResourceName: r.ResourceName}
+			if r.ResourceName == "b" {
+				resource.ErrorCode = kerr.InvalidRequest.Code
+			}
+			resp.Resources = append(resp.Resources, resource)
+		}
+		return resp, nil, true
+	})
+	err := k.admin().CheckTopics(within(t), []bus.Topic{testTopic("a", 1), testTopic("b", 1)})
+	if err == nil || !contains(err.Error(), "describe topic b: INVALID_REQUEST") {
+		t.Errorf("check: %v", err)
 	}
 }
