@@ -46,12 +46,12 @@ func (a *Admin) Ping(ctx context.Context) error {
 // TopicConfigs is what a topic's declaration means in Kafka's own settings.
 func TopicConfigs(t Topic) map[string]string {
 	cfg := map[string]string{
-		"cleanup.policy":    t.Cleanup(),
-		"retention.ms":      strconv.FormatInt(t.RetentionMs(), 10),
+		"cleanup.policy":    t.spec.Cleanup,
+		"retention.ms":      strconv.FormatInt(t.spec.RetentionMs, 10),
 		"max.message.bytes": strconv.Itoa(maxBatchBytes(t)),
 	}
 	if t.Compacted() {
-		cfg["min.compaction.lag.ms"] = strconv.FormatInt(t.MinCompactionLagMs(), 10)
+		cfg["min.compaction.lag.ms"] = strconv.FormatInt(t.spec.MinCompactionLagMs, 10)
 	}
 	return cfg
 }

@@ -66,7 +66,7 @@ func (c *Conn) client(extra ...kgo.Opt) (*kgo.Client, error) {
 	return cl, nil
 }
 
-// Backoff between attempts: exponential from min to max, each wait drawn from its upper half so that replicas that
+// backoff between attempts: exponential from min to max, each wait drawn from its upper half so that replicas that
 // failed together do not retry together.
 type backoff struct {
 	min, max time.Duration

@@ -47,10 +47,8 @@ type ConsumerConfig struct {
 	// SessionTimeout is after how long without a heartbeat the broker gives the partitions to others (default 15 s;
 	// heartbeats go on while a handler or a restore runs). The broker bounds it (group.min.session.timeout.ms).
 	SessionTimeout time.Duration
-	// RebalanceTimeout is how long the group waits for members to let go (default 60 s).
-	RebalanceTimeout time.Duration
 	// Grace is how long a batch in flight may take after its partition is revoked or Run is ended, before its context
-	// is cancelled and it is not committed (default 10 s; keep it below RebalanceTimeout).
+	// is cancelled and it is not committed (default 10 s; the group waits a minute for a member to let go).
 	Grace time.Duration
 	// RetryMin and RetryMax bound the backoff between attempts (default 100 ms, 10 s).
 	RetryMin, RetryMax time.Duration
@@ -68,7 +66,6 @@ func (c *ConsumerConfig) defaults() {
 	setDefault(&c.MaxPending, 4*c.MaxBatch)
 	setDefault(&c.MaxPendingBytes, 16<<20)
 	setDefault(&c.SessionTimeout, 15*time.Second)
-	setDefault(&c.RebalanceTimeout, time.Minute)
 	setDefault(&c.Grace, 10*time.Second)
 	setDefault(&c.RetryMin, 100*time.Millisecond)
 	setDefault(&c.RetryMax, 10*time.Second)
@@ -132,7 +129,7 @@ func (c *Consumer) options() []kgo.Opt {
 		kgo.BlockRebalanceOnPoll(),
 		kgo.SessionTimeout(c.cfg.SessionTimeout),
 		kgo.HeartbeatInterval(min(3*time.Second, c.cfg.SessionTimeout/3)),
-		kgo.RebalanceTimeout(c.cfg.RebalanceTimeout),
+		kgo.RebalanceTimeout(time.Minute),
 		kgo.OnPartitionsAssigned(c.onAssigned),
 		kgo.OnOffsetsFetched(c.onOffsetsFetched),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, p map[string][]int32) { c.release(p, false) }),

@@ -26,8 +26,6 @@ type ProducerConfig struct {
 	// DeliveryTimeout is after how long an unacknowledged record is given up (default 30 s). It bounds how late a write
 	// of a dead owner can appear, and so sizes the id filters of the readers.
 	DeliveryTimeout time.Duration
-	// Linger waits for fuller batches (default 0: a lone record goes at once; concurrent callers still share batches).
-	Linger time.Duration
 }
 
 // Producer writes with acks=all and an idempotent producer id. It is safe for concurrent use.
@@ -54,7 +52,7 @@ func (c *Conn) Producer(cfg ProducerConfig, topics ...Topic) (*Producer, error) 
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.MaxBufferedRecords(2*cfg.MaxBuffered), // never reached: room is the bound, and its wait can be cancelled
-		kgo.ProducerLinger(cfg.Linger),
+		kgo.ProducerLinger(0),                     // a lone record goes at once; concurrent callers still share batches
 		// Without this kgo waits for ever for the fate of a record in flight. A bounded time-out may write a record
 		// twice after a retry, which every reader withstands (by id); an unbounded late write none could.
 		kgo.AllowIdempotentProduceCancellation(),

@@ -29,20 +29,8 @@ func NewTopic(spec TopicSpec) Topic { return Topic{spec: spec} }
 // Name is the topic's name with its version.
 func (t Topic) Name() string { return t.spec.Name }
 
-// Key says in words what the record key holds.
-func (t Topic) Key() string { return t.spec.Key }
-
 // Partitions is the declared partition count.
 func (t Topic) Partitions() int { return t.spec.Partitions }
-
-// Cleanup is Kafka's cleanup.policy.
-func (t Topic) Cleanup() string { return t.spec.Cleanup }
-
-// RetentionMs is retention.ms in milliseconds; -1 keeps for ever.
-func (t Topic) RetentionMs() int64 { return t.spec.RetentionMs }
-
-// MinCompactionLagMs is min.compaction.lag.ms in milliseconds.
-func (t Topic) MinCompactionLagMs() int64 { return t.spec.MinCompactionLagMs }
 
 // MaxRecordBytes is the largest key + value + headers of one record, in bytes.
 func (t Topic) MaxRecordBytes() int { return t.spec.MaxRecordBytes }
