@@ -46,25 +46,46 @@ func (s *Store) StartExecution(ctx context.Context, e Execution) (Execution, err
 	return e, nil
 }
 
-const selectExecution = `SELECT agent_id, cost_center, coalesce(max_cost_nanos, 0), coalesce(max_depth, 0), created_at, closed_at FROM executions
-	WHERE tenant_id = $1 AND root_execution_id = $2`
+const selectExecutions = `SELECT tenant_id, root_execution_id, agent_id, cost_center, coalesce(max_cost_nanos, 0), coalesce(max_depth, 0), created_at, closed_at
+	FROM executions WHERE `
 
 // Execution reads what is stored about a root; false if there is no such root.
 func (s *Store) Execution(ctx context.Context, tenant, root string) (Execution, bool, error) {
-	e := Execution{Tenant: tenant, Root: root}
-	var cost int64
-	var closed *time.Time
-	err := s.pool.QueryRow(ctx, selectExecution, tenant, root).Scan(&e.Agent, &e.CostCenter, &cost, &e.MaxDepth, &e.CreatedAt, &closed)
+	e, err := scanExecution(s.pool.QueryRow(ctx, selectExecutions+"tenant_id = $1 AND root_execution_id = $2", tenant, root))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Execution{}, false, nil
 	}
 	if err != nil {
 		return Execution{}, false, fmt.Errorf("pgstore: execution %s of %s: %w", root, tenant, err)
 	}
-	if e.MaxCost, e.CreatedAt = money.Nano(cost), e.CreatedAt.UTC(); closed != nil {
+	return e, true, nil
+}
+
+// Executions lists executions that were made at or after since, closed ones too: they have limits, and starting them again
+// resumes them. In the order of tenant and root, from the first one above (tenant, root), at most limit.
+func (s *Store) Executions(ctx context.Context, since time.Time, tenant, root string, limit int) ([]Execution, error) {
+	rows, err := s.pool.Query(ctx, selectExecutions+`created_at >= $1 AND (tenant_id, root_execution_id) > ($2, $3)
+		ORDER BY tenant_id, root_execution_id LIMIT $4`, since, tenant, root, limit)
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: executions: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Execution, error) { return scanExecution(row) })
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: executions: %w", err)
+	}
+	return list, nil
+}
+
+func scanExecution(row pgx.Row) (Execution, error) {
+	var e Execution
+	var cost int64
+	var closed *time.Time
+	err := row.Scan(&e.Tenant, &e.Root, &e.Agent, &e.CostCenter, &cost, &e.MaxDepth, &e.CreatedAt, &closed)
+	if closed != nil {
 		e.ClosedAt = closed.UTC()
 	}
-	return e, true, nil
+	e.MaxCost, e.CreatedAt = money.Nano(cost), e.CreatedAt.UTC()
+	return e, err
 }
 
 const closeExecution = `UPDATE executions SET closed_at = coalesce(closed_at, clock_timestamp())

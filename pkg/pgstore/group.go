@@ -230,8 +230,9 @@ func (g *group) take() []*change {
 }
 
 // commit writes a batch and tells who waits. If the batch fails, each half is written for itself, so that in the end only
-// the change that failed it fails, and the others wait for a few more transactions instead of one each. Where it is not known whether the batch was committed, that is safe too: a change that is there
-// already changes nothing again, and its caller is given the row that holds, its own.
+// the change that failed it fails, and the others wait for a few more transactions instead of one each. Where it is not
+// known whether the batch was committed, that is safe too: a change that is there already changes nothing again, and its
+// caller is given the row that holds, its own.
 func (g *group) commit(batch []*change) {
 	batch = slices.DeleteFunc(batch, func(c *change) bool {
 		err := c.caller.Err()

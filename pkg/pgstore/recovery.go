@@ -3,11 +3,8 @@ package pgstore
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/weir-project/weir/pkg/domain/money"
 )
 
 // Generation is a number above that of every earlier leader: what one of them still does is told from what l does.
@@ -83,30 +80,4 @@ func (s *Store) ForgetTenants(ctx context.Context, epoch int64) error {
 		return fmt.Errorf("pgstore: tenants before epoch %d: %w", epoch, err)
 	}
 	return nil
-}
-
-// Executions lists executions that were made at or after since, closed ones too: they have limits, and starting them again
-// resumes them. In the order of tenant and root, from the first one above (tenant, root), at most limit.
-func (s *Store) Executions(ctx context.Context, since time.Time, tenant, root string, limit int) ([]Execution, error) {
-	rows, err := s.pool.Query(ctx, `SELECT tenant_id, root_execution_id, agent_id, cost_center, coalesce(max_cost_nanos, 0), coalesce(max_depth, 0), created_at, closed_at
-		FROM executions WHERE created_at >= $1 AND (tenant_id, root_execution_id) > ($2, $3)
-		ORDER BY tenant_id, root_execution_id LIMIT $4`, since, tenant, root, limit)
-	if err != nil {
-		return nil, fmt.Errorf("pgstore: executions: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Execution, error) {
-		var x Execution
-		var cost int64
-		var closed *time.Time
-		err := row.Scan(&x.Tenant, &x.Root, &x.Agent, &x.CostCenter, &cost, &x.MaxDepth, &x.CreatedAt, &closed)
-		if closed != nil {
-			x.ClosedAt = closed.UTC()
-		}
-		x.MaxCost, x.CreatedAt = money.Nano(cost), x.CreatedAt.UTC()
-		return x, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("pgstore: executions: %w", err)
-	}
-	return list, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -131,5 +130,3 @@ func scan(r pgx.Row) (Row, error) {
 	}
 	return row, nil
 }
-
-func hasPoolSize(url string) bool { return strings.Contains(url, "pool_max_conns") }

@@ -29,9 +29,13 @@ type fixture struct {
 	*pgstore.Store
 }
 
-// reopen opens an epoch as the leader of its recovery does.
+// reopen opens an epoch as the leader of its recovery does. The server gives the lead of the last one back when it has
+// noticed that its connection is closed, so it is asked until then.
 func (f fixture) reopen(epoch int64, ids []string) error {
 	lead, err := f.TryLead(f.t.Context())
+	for deadline := time.Now().Add(30 * time.Second); lead == nil && err == nil && time.Now().Before(deadline); {
+		lead, err = f.TryLead(f.t.Context())
+	}
 	if err != nil {
 		return err
 	}
