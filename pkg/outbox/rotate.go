@@ -106,7 +106,7 @@ func (s *Session) empty(ctx context.Context, slot int) (bool, error) {
 		emptied = true
 		return nil
 	})
-	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == lockNotAvailable {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == lockNotAvailable {
 		return false, nil
 	}
 	if err != nil {

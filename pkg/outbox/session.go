@@ -151,20 +151,20 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// The row is addressed by its place first: while some transaction holds back vacuum, its dead versions pile up by the
-// thousand, and finding the live one by key means visiting them all. (tick, position) only grows, so it is the fence.
-const moveByPlace = `UPDATE outbox_cursor SET tick = $1, position = $2, published = $3::text::pg_snapshot, draining = $4::text::pg_snapshot,
-	updated_at = clock_timestamp() WHERE tick = $5 AND position = $6 AND ctid = $7::text::tid RETURNING ctid::text`
-
-// moveByKey is for the rare case that the row was moved by something else than an update (VACUUM FULL).
+// moveByKey: (tick, position) only grows, so it is the fence.
 const moveByKey = `UPDATE outbox_cursor SET tick = $1, position = $2, published = $3::text::pg_snapshot, draining = $4::text::pg_snapshot,
-	updated_at = clock_timestamp() WHERE tick = $5 AND position = $6 RETURNING ctid::text`
+	updated_at = clock_timestamp() WHERE tick = $5 AND position = $6`
+
+// moveByPlace comes first: while some transaction holds back vacuum, the row's dead versions pile up by the thousand, and
+// finding the live one by key means visiting them all. It finds nothing in the rare case that the row was moved by something
+// else than an update (VACUUM FULL).
+const moveByPlace = moveByKey + " AND ctid = $7::text::tid"
 
 func (s *Session) moveCursor(ctx context.Context, db querier, to cursor) error {
 	args := []any{to.tick, to.position, to.published, to.draining, s.cursor.tick, s.cursor.position}
-	err := db.QueryRow(ctx, moveByPlace, append(args, s.cursor.ctid)...).Scan(&to.ctid)
+	err := db.QueryRow(ctx, moveByPlace+" RETURNING ctid::text", append(args, s.cursor.ctid)...).Scan(&to.ctid)
 	if errors.Is(err, pgx.ErrNoRows) {
-		err = db.QueryRow(ctx, moveByKey, args...).Scan(&to.ctid)
+		err = db.QueryRow(ctx, moveByKey+" RETURNING ctid::text", args...).Scan(&to.ctid)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return ErrFenced
