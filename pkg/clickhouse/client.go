@@ -109,10 +109,12 @@ func (c *Client) Exec(ctx context.Context, statement string) error {
 // Query runs a SELECT and returns every value as text: NULL as "NULL", an instant in RFC 3339, the rest as Go prints it.
 // The rows are held in memory: bound the query.
 func (c *Client) Query(ctx context.Context, statement string) ([][]string, error) {
-	return c.query(ctx, statement)
+	return c.Select(ctx, statement)
 }
 
-func (c *Client) query(ctx context.Context, statement string, args ...any) ([][]string, error) {
+// Select is Query with arguments ({name:Type} or ? placeholders as the driver has them): never put a value of a user's
+// into the statement itself.
+func (c *Client) Select(ctx context.Context, statement string, args ...any) ([][]string, error) {
 	rows, err := c.conn.Query(ctx, statement, args...)
 	if err != nil {
 		return nil, fmt.Errorf("clickhouse: %w", err)

@@ -61,7 +61,7 @@ func (c *Client) insert(ctx context.Context, statement, token string, rows [][]a
 
 // presentOffsets lists which journal offsets of a range are in the ledger.
 func (c *Client) presentOffsets(ctx context.Context, topic string, partition int32, from, to int64) (map[int64]bool, error) {
-	rows, err := c.query(ctx, "SELECT toString(kafka_offset) FROM agent_cost_ledger WHERE kafka_topic = ? AND kafka_partition = ? AND kafka_offset BETWEEN ? AND ?",
+	rows, err := c.Select(ctx, "SELECT toString(kafka_offset) FROM agent_cost_ledger WHERE kafka_topic = ? AND kafka_partition = ? AND kafka_offset BETWEEN ? AND ?",
 		topic, partition, from, to)
 	if err != nil {
 		return nil, err
