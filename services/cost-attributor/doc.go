@@ -13,5 +13,5 @@
 //   - The journal is written, with acks from all replicas, before offsets are committed; the state of a partition is the fold
 //     of its journal, so a restart decides as the process before it.
 //
-// Bounds: MaxIDs events are remembered in all; at the bound a partition stops with an error.
+// Bounds: Config.MaxIDs events are remembered per partition; at the bound the partition stops with an error.
 package costattributor

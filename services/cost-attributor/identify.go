@@ -1,6 +1,7 @@
 package costattributor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -13,8 +14,8 @@ import (
 	"github.com/weir-project/weir/pkg/usageevent"
 )
 
-// Reasons of the dead letter that are this service's own; those of pkg/usageevent and of pkg/usageevent/consumed, and the verdicts of pkg/domain/ledger
-// come beside them.
+// Reasons of the dead letter that are this service's own; those of pkg/usageevent and of pkg/usageevent/consumed, and the
+// verdicts of pkg/domain/ledger come beside them.
 const (
 	reasonNoIdentity     = "no_identity"
 	reasonTenantMismatch = "tenant_mismatch"
@@ -132,8 +133,8 @@ func recordedAt(r bus.Record) time.Time {
 func claimed(ev usageevent.Event, trace lineage.Context) ledger.Lineage {
 	d := ev.Data
 	return ledger.Lineage{
-		RootExecutionID: first(d.RootExecutionID, trace.RootExecutionID), ParentAgentID: first(d.ParentAgentID, trace.ParentAgentID),
-		AgentID: first(d.AgentID, trace.AgentID), CostCenter: first(d.CostCenter, trace.CostCenter, lineage.Unassigned),
+		RootExecutionID: cmp.Or(d.RootExecutionID, trace.RootExecutionID), ParentAgentID: cmp.Or(d.ParentAgentID, trace.ParentAgentID),
+		AgentID: cmp.Or(d.AgentID, trace.AgentID), CostCenter: cmp.Or(d.CostCenter, trace.CostCenter, lineage.Unassigned),
 		TraceID: trace.TraceID, SpanID: trace.SpanID,
 	}
 }
@@ -142,19 +143,10 @@ func claimed(ev usageevent.Event, trace lineage.Context) ledger.Lineage {
 func (v *verified) prove(e identity.Execution) {
 	l := &v.lineage
 	l.RootExecutionID, l.Depth, l.ParentAgentID = e.Root, int32(e.Depth), e.ParentAgent
-	l.AgentID, l.CostCenter = first(e.Agent, l.AgentID), first(e.CostCenter, l.CostCenter)
+	l.AgentID, l.CostCenter = cmp.Or(e.Agent, l.AgentID), cmp.Or(e.CostCenter, l.CostCenter)
 	for _, b := range e.Branches {
 		v.branches = append(v.branches, b.ID)
 	}
-}
-
-func first(texts ...string) string {
-	for _, s := range texts {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
 }
 
 // reasonOf is the dead letter's reason of an error that is not a dependency's.

@@ -1,6 +1,7 @@
 package costattributor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,8 +24,8 @@ type catalogs struct {
 	zones    *catalog.Zones
 }
 
-// facts looks up everything that the entry is computed from. The error is a *reject, a
-// *usageevent.Error, or a machine without time zones.
+// facts looks up everything that the entry is computed from. The error is a *reject, a *usageevent.Error, or a machine
+// without time zones.
 func (c catalogs) facts(v verified, r bus.Record) (ledger.Facts, error) {
 	d := v.event.Data
 	f := ledger.Facts{
@@ -111,14 +112,14 @@ func read(v verified, f *ledger.Facts) (usage.Usage, error) {
 	}
 	f.Flags, f.Meters, f.InputTokens, f.OutputTokens = u.Flags, u.Meters, u.InputTokens(), u.OutputTokens()
 	if usageevent.CheckID("response_id", u.ResponseID) == nil { // the text of a null would make strangers one call
-		f.ResponseID = first(d.ResponseID, u.ResponseID)
+		f.ResponseID = cmp.Or(d.ResponseID, u.ResponseID)
 	}
-	f.Model, f.ServiceTier = first(d.Model, u.Model), u.ServiceTier
+	f.Model, f.ServiceTier = cmp.Or(d.Model, u.Model), u.ServiceTier
 	return u, nil
 }
 
-// price fills in the costing, unless a cache answered. A failed call of which nothing is known used nothing; otherwise what has no price stays
-// unpriced, which is not zero.
+// price fills in the costing, unless a cache answered. A failed call of which nothing is known used nothing; otherwise what
+// has no price stays unpriced, which is not zero.
 func (c catalogs) price(u usage.Usage, at time.Time, f *ledger.Facts) error {
 	if f.Costing != nil {
 		return nil
