@@ -1,6 +1,7 @@
 package outboxrelay
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/weir-project/weir/pkg/bus"
@@ -47,15 +48,10 @@ func record(row outbox.Row, writes []bus.Topic, byDefault bus.Topic) (r bus.Reco
 		}
 		r.Partition = *row.Partition
 	}
-	names := make([]string, 0, len(row.Headers))
-	for name := range row.Headers {
+	for _, name := range slices.Sorted(maps.Keys(row.Headers)) {
 		if name != "id" { // plain SQL may have put one there; the column holds
-			names = append(names, name)
+			r.Headers = append(r.Headers, bus.Header{Key: name, Value: []byte(row.Headers[name])})
 		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		r.Headers = append(r.Headers, bus.Header{Key: name, Value: []byte(row.Headers[name])})
 	}
 	if r.Size() > topic.MaxRecordBytes() {
 		return bus.Record{}, tooLarge
