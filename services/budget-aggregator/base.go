@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -213,20 +214,10 @@ func (a *aggregator) sweep(ctx context.Context, b *book) error {
 			old = append(old, k)
 		}
 	}
-	slices.Sort(old)
-	for part := range slices.Chunk(old, maxPublish) {
-		records := make([]bus.Record, len(part))
-		for i, k := range part {
-			records[i] = bus.NewRecord(topics.BudgetWindows, "", []byte(k), nil)
-			records[i].Partition = b.partition
-		}
-		if err := a.produce(ctx, records...); err != nil {
-			return fmt.Errorf("remove old bases: %w", err)
-		}
-		for _, k := range part {
-			delete(b.bases, k)
-		}
+	if err := b.remove(ctx, a.produce, old); err != nil {
+		return fmt.Errorf("remove old bases: %w", err)
 	}
+	maps.DeleteFunc(b.bases, func(_ string, epoch int64) bool { return epoch < b.ended })
 	b.sweepDue = false
 	return nil
 }

@@ -42,9 +42,9 @@ type book struct {
 	// last is the end of the base of epoch ended; endDue: it must be written again. sweepDue: there may be older bases.
 	last             baseEnd
 	endDue, sweepDue bool
-	// gone are the record keys, with their tenants, of totals that have ended and are in the output still, aged when that was
-	// last looked for (see age).
-	gone map[string]string
+	// gone are the record keys of totals that have ended and are in the output still, aged when that was last looked for (see
+	// age).
+	gone map[string]struct{}
 	aged time.Time
 	// readTo is up to where the own output was read along.
 	readTo int64
@@ -58,7 +58,8 @@ type room struct {
 }
 
 func newBook(partition int32, r *room) *book {
-	return &book{partition: partition, totals: map[key]window.Total{}, dirty: map[key]struct{}{}, bases: map[string]int64{}, gone: map[string]string{}, filter: journal.NewFilter(filterIDs, filterAge), room: r}
+	return &book{partition: partition, totals: map[key]window.Total{}, dirty: map[key]struct{}{}, bases: map[string]int64{},
+		gone: map[string]struct{}{}, filter: journal.NewFilter(filterIDs, filterAge), room: r}
 }
 
 // set keeps a total, unless it is a new one beyond the bound.
@@ -158,4 +159,19 @@ func (b *book) publish(ctx context.Context, produce func(context.Context, ...bus
 		}
 	}
 	return len(keys), b.bury(ctx, produce)
+}
+
+// remove writes tombstones for record keys of the output, in their order.
+func (b *book) remove(ctx context.Context, produce func(context.Context, ...bus.Record) error, keys []string) error {
+	slices.Sort(keys)
+	for part := range slices.Chunk(keys, maxPublish) {
+		records := make([]bus.Record, len(part))
+		for i, k := range part {
+			records[i] = bus.Record{Topic: topics.BudgetWindows, Partition: b.partition, Key: []byte(k)}
+		}
+		if err := produce(ctx, records...); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/domain/ledger"
 	"github.com/weir-project/weir/pkg/domain/window"
-	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 )
 
@@ -49,7 +48,7 @@ func (b *book) age(now time.Time) {
 	for k, t := range b.totals {
 		if k.scope == weirv1.ScopeKind_SCOPE_KIND_EXECUTION_BRANCH && now.Sub(t.Latest) > branchKept {
 			b.forget(k)
-			b.gone[k.text()] = k.tenant
+			b.gone[k.text()] = struct{}{}
 		}
 	}
 }
@@ -65,18 +64,10 @@ func (b *book) forget(k key) {
 
 // bury writes tombstones for the totals that are gone.
 func (b *book) bury(ctx context.Context, produce func(context.Context, ...bus.Record) error) error {
-	for part := range slices.Chunk(slices.Sorted(maps.Keys(b.gone)), maxPublish) {
-		records := make([]bus.Record, len(part))
-		for i, text := range part {
-			records[i] = bus.NewRecord(topics.BudgetWindows, b.gone[text], []byte(text), nil)
-		}
-		if err := produce(ctx, records...); err != nil {
-			return fmt.Errorf("remove totals of branches: %w", err)
-		}
-		for _, text := range part {
-			delete(b.gone, text)
-		}
+	if err := b.remove(ctx, produce, slices.Collect(maps.Keys(b.gone))); err != nil {
+		return fmt.Errorf("remove totals of branches: %w", err)
 	}
+	clear(b.gone)
 	return nil
 }
 
