@@ -55,30 +55,51 @@ func NewSlackVerifier(secrets string) (*SlackVerifier, error) {
 	return v, nil
 }
 
-// Verify checks a request by its raw body, exactly as it arrived, and claims it: the same request again is
-// ErrUnauthenticated. Give it back with Forget where nothing came of it.
-func (v *SlackVerifier) Verify(h http.Header, body []byte, now time.Time) (Webhook, error) {
+// slackSigned is what the header of a request says of its signature.
+type slackSigned struct {
+	signature, stamp string
+	sent             int64 // the stamp: Unix seconds
+}
+
+// slackHeader reads the header, whose stamp must be of now.
+func slackHeader(h http.Header, now time.Time) (slackSigned, error) {
 	signature, sigErr := single(h, slackSignature)
 	stamp, stampErr := single(h, slackTimestamp)
 	if err := errors.Join(sigErr, stampErr); err != nil {
-		return Webhook{}, err
+		return slackSigned{}, err
 	}
 	sent, err := strconv.ParseInt(stamp, 10, 64)
 	if err != nil {
-		return Webhook{}, fmt.Errorf("%w: Slack's timestamp is no number", ErrUnauthenticated)
+		return slackSigned{}, fmt.Errorf("%w: Slack's timestamp is no number", ErrUnauthenticated)
 	}
 	if off := now.Unix() - sent; off > int64(slackWindow/time.Second) || off < -int64(slackWindow/time.Second) {
-		return Webhook{}, fmt.Errorf("%w: Slack's timestamp is more than %s away", ErrUnauthenticated, slackWindow)
+		return slackSigned{}, fmt.Errorf("%w: Slack's timestamp is more than %s away", ErrUnauthenticated, slackWindow)
 	}
-	if !v.signed(signature, stamp, body) {
+	return slackSigned{signature, stamp, sent}, nil
+}
+
+// VerifyHeader tells what no body could make good: a signature or a time that is missing, or a time that is not of now.
+func (v *SlackVerifier) VerifyHeader(h http.Header, now time.Time) error {
+	_, err := slackHeader(h, now)
+	return err
+}
+
+// Verify checks a request by its raw body, exactly as it arrived, and claims it: the same request again is
+// ErrUnauthenticated. Give it back with Forget where nothing came of it.
+func (v *SlackVerifier) Verify(h http.Header, body []byte, now time.Time) (Webhook, error) {
+	said, err := slackHeader(h, now)
+	if err != nil {
+		return Webhook{}, err
+	}
+	if !v.signed(said.signature, said.stamp, body) {
 		return Webhook{}, fmt.Errorf("%w: Slack's signature does not match", ErrUnauthenticated)
 	}
 	w, err := slackAccount(body)
 	if err != nil {
 		return Webhook{}, err
 	}
-	sum := sha256.Sum256([]byte(signature))
-	w.Sent = time.Unix(sent, 0).UTC()
+	sum := sha256.Sum256([]byte(said.signature))
+	w.Sent = time.Unix(said.sent, 0).UTC()
 	w.Use = "slack:" + hex.EncodeToString(sum[:])
 	return w, v.seen.Claim(w.Use, now)
 }

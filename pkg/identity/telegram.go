@@ -47,12 +47,15 @@ func NewTelegramVerifier(lines string) (*TelegramVerifier, error) {
 	return v, nil
 }
 
-// Verify checks an update. Telegram signs nothing, so a repetition cannot be told from a second delivery: Event is the
-// same for both.
-func (v *TelegramVerifier) Verify(h http.Header, body []byte) (Webhook, error) {
+// TelegramBot is the id of a bot whose secret token a request has brought.
+type TelegramBot string
+
+// VerifyHeader finds out for which bot an update is, by the secret token, which is all of the credential: Telegram signs
+// nothing.
+func (v *TelegramVerifier) VerifyHeader(h http.Header) (TelegramBot, error) {
 	token, err := single(h, telegramHeader)
 	if err != nil {
-		return Webhook{}, err
+		return "", err
 	}
 	sum, bot := sha256.Sum256([]byte(token)), ""
 	for i := range v.secrets {
@@ -61,9 +64,9 @@ func (v *TelegramVerifier) Verify(h http.Header, body []byte) (Webhook, error) {
 		}
 	}
 	if bot == "" {
-		return Webhook{}, fmt.Errorf("%w: Telegram's secret token does not match", ErrUnauthenticated)
+		return "", fmt.Errorf("%w: Telegram's secret token does not match", ErrUnauthenticated)
 	}
-	return telegramAccount(bot, body)
+	return TelegramBot(bot), nil
 }
 
 // telegramSenders maps each kind of update that has a sender to the member that holds it.
@@ -76,7 +79,8 @@ func telegramSenders() map[string]string {
 	}
 }
 
-func telegramAccount(bot string, body []byte) (Webhook, error) {
+// Account finds who sent the update. A repetition cannot be told from a second delivery: Event is the same for both.
+func (b TelegramBot) Account(body []byte) (Webhook, error) {
 	m, err := object(body)
 	if err != nil {
 		return Webhook{}, err
@@ -97,6 +101,6 @@ func telegramAccount(bot string, body []byte) (Webhook, error) {
 	if kinds != 1 || user == "" || update == "" {
 		return Webhook{}, fmt.Errorf("%w: an update has an update_id and one sender", ErrNoAccount)
 	}
-	who := "telegram:" + bot + ":" + user
-	return Webhook{Method: MethodTelegram, Identity: who, User: who, Event: "telegram:" + bot + ":" + update}, nil
+	bot := "telegram:" + string(b) + ":"
+	return Webhook{Method: MethodTelegram, Identity: bot + user, User: bot + user, Event: bot + update}, nil
 }

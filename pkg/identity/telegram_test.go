@@ -48,7 +48,11 @@ func TestTelegramAttacks(t *testing.T) {
 			for _, token := range c.tokens {
 				h.Add("X-Telegram-Bot-Api-Secret-Token", token)
 			}
-			w, err := v.Verify(h, []byte(c.body))
+			var w Webhook
+			bot, err := v.VerifyHeader(h)
+			if err == nil {
+				w, err = bot.Account([]byte(c.body))
+			}
 			if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 				t.Fatalf("%v, want %v", err, c.err)
 			}
@@ -75,7 +79,7 @@ func FuzzTelegramAccount(f *testing.F) {
 	f.Add([]byte(telegramUpdate))
 	f.Add([]byte(`{"update_id":1,"poll_answer":{"user":{"id":3}}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		w, err := telegramAccount("1", body)
+		w, err := TelegramBot("1").Account(body)
 		if err == nil && strings.ContainsFunc(strings.TrimPrefix(w.Identity, "telegram:"), func(r rune) bool { return r != ':' && (r < '0' || r > '9') }) {
 			t.Errorf("%+v", w)
 		}

@@ -209,3 +209,51 @@ func BenchmarkServe(b *testing.B) {
 		b.Error(err)
 	}
 }
+
+// Goal: an answer to a request whose body nobody reads does not wait for it, and says that the connection ends; where the body
+// is there already, it does not end. Method: a server that would wait for ever, a client that sends the rest only when it has
+// been answered, or all at once and then another request.
+func TestAnswerFirst(t *testing.T) {
+	address := run(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		obs.AnswerFirst(w, r, time.Now())
+		w.WriteHeader(http.StatusUnauthorized)
+	})})
+	chunked := "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n"
+	asking := "POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+	for name, c := range map[string]struct{ sent, rest string }{
+		"nothing of the body":   {posted, "ab"},
+		"half of it":            {posted + "a", "b"},
+		"a long one":            {strings.Replace(posted, ": 2", ": 900000", 1) + "a", strings.Repeat("b", 899_999)},
+		"in chunks":             {chunked, "a\r\n0\r\n\r\n"},
+		"if it were to be sent": {asking, ""},
+		"the whole body":        {posted + "ab", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := dial(t, address)
+			in := bufio.NewReader(conn)
+			ends := name != "the whole body"
+			for range 2 {
+				if _, err := io.WriteString(conn, c.sent); err != nil {
+					t.Fatal(err)
+				}
+				answer, err := http.ReadResponse(in, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if answer.StatusCode != http.StatusUnauthorized || answer.Close != ends {
+					t.Errorf("answered %d, and the connection ends: %t", answer.StatusCode, answer.Close)
+				}
+				if ends {
+					break
+				}
+			}
+			if ends {
+				_, _ = io.WriteString(conn, c.rest) // it may be closed by now
+				if n, err := in.Read(make([]byte, 1)); n != 0 || err == nil {
+					t.Errorf("after the answer: %d bytes, %v", n, err)
+				}
+			}
+		})
+	}
+}

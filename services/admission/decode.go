@@ -53,11 +53,26 @@ func (s *Service) giveBack(b *[]byte) {
 	}
 }
 
-// readBody reads a whole body of at most so many bytes, into room where it fits.
+// tooLong refuses a body that says itself that it is longer, before anything of it is read.
+func tooLong(r *http.Request, most int64) *Problem {
+	if r.ContentLength > most {
+		return tooLarge(most)
+	}
+	return nil
+}
+
+func tooLarge(most int64) *Problem {
+	return problem(codeTooLarge, fmt.Sprintf("The body is larger than %d bytes.", most))
+}
+
+// readBody reads a whole body of at most so many bytes, into room where it fits. The request has none then.
 func readBody(w http.ResponseWriter, r *http.Request, most int64, room []byte) ([]byte, *Problem) {
+	if p := tooLong(r, most); p != nil {
+		return nil, p
+	}
 	var body []byte
 	var err error
-	if n := r.ContentLength; n > 0 && n <= most { // the usual case, without a buffer that grows
+	if n := r.ContentLength; n > 0 { // the usual case, without a buffer that grows
 		if body = room[:0]; int64(cap(body)) < n {
 			body = make([]byte, 0, n)
 		}
@@ -67,10 +82,11 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64, room []byte) (
 		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	}
 	if err == nil {
+		r.Body = http.NoBody
 		return body, nil
 	}
 	if errors.As(err, new(*http.MaxBytesError)) {
-		return nil, problem(codeTooLarge, fmt.Sprintf("The body is larger than %d bytes.", most))
+		return nil, tooLarge(most)
 	}
 	return nil, invalid("", "The body could not be read.")
 }

@@ -23,8 +23,11 @@ const tokenSkew = 5 * time.Minute
 
 // ingestHTTP takes events by CloudEvents' HTTP binding. Room for the body is taken before it is read.
 func (s *Service) ingestHTTP(ctx context.Context, c caller, w http.ResponseWriter, r *http.Request) (answer, error) {
+	if p := tooLong(r, maxEventsBody); p != nil { // which no retry would change, as it may that there is no room
+		return answer{}, p
+	}
 	room := r.ContentLength
-	if room < 0 || room > maxEventsBody {
+	if room < 0 {
 		room = maxEventsBody
 	}
 	return s.ingest(ctx, c, room, func() ([]usageevent.Event, *Problem) {

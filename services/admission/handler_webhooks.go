@@ -24,6 +24,9 @@ func (s *Service) fromSlack(ctx context.Context, _ caller, w http.ResponseWriter
 	if p := s.unready(); p != nil {
 		return answer{}, p
 	}
+	if err := s.cfg.Slack.VerifyHeader(r.Header, s.deps.Now()); err != nil { // the signature needs the body
+		return answer{}, identityProblem(err)
+	}
 	body, p := readBody(w, r, maxBody, nil)
 	if p != nil {
 		return answer{}, p
@@ -47,11 +50,15 @@ func (s *Service) fromTelegram(ctx context.Context, _ caller, w http.ResponseWri
 	if p := s.unready(); p != nil {
 		return answer{}, p
 	}
+	bot, err := s.cfg.Telegram.VerifyHeader(r.Header)
+	if err != nil {
+		return answer{}, identityProblem(err)
+	}
 	body, p := readBody(w, r, maxBody, nil)
 	if p != nil {
 		return answer{}, p
 	}
-	hook, err := s.cfg.Telegram.Verify(r.Header, body)
+	hook, err := bot.Account(body)
 	if err != nil {
 		return answer{}, identityProblem(err)
 	}

@@ -40,6 +40,8 @@ member. UNAVAILABLE and RESOURCE_EXHAUSTED may be retried, nothing else may: a q
 
 If several limits fail, the one that must not be retried is reported; ` + "`execution_revoked`" + ` precedes ` + "`execution_budget_exceeded`" + `; a kill precedes everything but a
 request that cannot be read or has no valid credential. An outage is never ` + "`unauthenticated`" + `.
+A credential in the header (for Slack: that there is a signature, and its time) is judged before the body has come, and a ` + "`Content-Length`" + ` above the
+bound after it; the connection ends then, unless the body was there.
 
 | code | HTTP | retry | who acts | when | gRPC |
 |---|---|---|---|---|---|

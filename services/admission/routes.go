@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/weir-project/weir/pkg/obs"
 )
 
 // handler is one call over HTTP: it decodes the request and makes the call.
@@ -52,7 +55,7 @@ func (s *Service) routes() http.Handler {
 		mux.Handle(r.pattern, h)
 		byPattern[r.pattern] = h
 	}
-	return shortcut(byPattern, fallback(mux))
+	return shortcut(byPattern, fallback(mux, s.deps.Now))
 }
 
 // reservationPath begins the paths of what is done with one reservation.
@@ -149,13 +152,14 @@ func parameters(u *url.URL, known ...string) (map[string]string, *Problem) {
 }
 
 // fallback makes problem documents of the mux's own 404 and 405.
-func fallback(mux *http.ServeMux) http.Handler {
+func fallback(mux *http.ServeMux, now func() time.Time) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
 		if pattern != "" {
 			mux.ServeHTTP(w, r)
 			return
 		}
+		obs.AnswerFirst(w, r, now())
 		probe := &statusProbe{header: http.Header{}}
 		h.ServeHTTP(probe, r)
 		if probe.status == http.StatusMethodNotAllowed {

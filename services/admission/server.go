@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/weir-project/weir/pkg/obs"
 )
 
 // tenantHeader picks one of a service credential's tenants.
@@ -32,6 +34,9 @@ func (s *Service) run(ctx context.Context, route route, w http.ResponseWriter, r
 		a, err = route.handle(ctx, c, w, r)
 	}
 	a.rates.write(w.Header())
+	if r.Body != http.NoBody {
+		obs.AnswerFirst(w, r, s.deps.Now())
+	}
 	if err != nil {
 		p := s.failed(err)
 		p.write(w)

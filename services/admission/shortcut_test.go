@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 )
 
 // Goal: a path is served by the same handler with the shortcut as without, whatever the method and however it is written.
@@ -17,7 +18,7 @@ func TestShortcutIsTheMux(t *testing.T) {
 	for pattern, h := range byPattern {
 		mux.Handle(pattern, h)
 	}
-	plain := fallback(mux)
+	plain := fallback(mux, time.Now)
 	quick := shortcut(byPattern, plain)
 	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodHead, http.MethodOptions} {
 		for _, path := range []string{"/v1/reservations", "/v1/reservations/", "/v1//reservations", "/v1/x/../reservations", "/v1%2Freservations", "/v1/%72eservations",
