@@ -86,6 +86,9 @@ func TestParseRefuses(t *testing.T) {
 		{"overrun", "tenants:\n- id: a\n  overrun_percent: -1\n  limits: {concurrency: 1}\n", "line 3: overrun_percent is -1; it must be at least 0"},
 		{"markup", "tenants: [{id: a, markup_percent: -100.5, " + ok + "}]", "markup_percent: number out of range: percent -100.5 is not within -100"},
 		{"whole number", "tenants: [{id: a, limits: {concurrency: 1.5}}]", "whole number"},
+		{"a sign before a number", "tenants: [{id: a, limits: {concurrency: +1}}]", "whole number"},
+		{"a sign before an amount", "tenants: [{id: a, limits: {concurrency: 1}, ceilings: {minute_usd: +1, day_usd: 1, month_usd: 1}}]", "line 1: amount in USD"},
+		{"a sign before a percentage", "tenants: [{id: a, limits: {concurrency: 1}, markup_percent: +1}]", "markup_percent"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Parse([]byte(c.yaml))

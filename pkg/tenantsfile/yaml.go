@@ -156,7 +156,7 @@ func (s scalar) int(to *int64, bits int) error {
 		return nil
 	}
 	n, err := strconv.ParseInt(s.text, 10, bits)
-	if err != nil {
+	if err != nil || s.text[0] == '+' {
 		return fmt.Errorf("line %d: %q is not a whole number", s.line, s.text)
 	}
 	*to = n

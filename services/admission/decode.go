@@ -160,7 +160,7 @@ func decodeProblem(err error) *Problem {
 }
 
 // limitRule is what every limit of dollars must be, here and in the tenants file.
-const limitRule = "US dollars, above 0, at most 9007199.254740991, with at most nine decimals"
+const limitRule = "US dollars, above 0, at most 9007199.254740991, with at most nine decimals, written as JSON writes numbers"
 
 // notLimit is what is said of one that is not.
 const notLimit = "max_cost_usd is not an amount in " + limitRule + "."

@@ -153,7 +153,7 @@ func webhookRequest(hook identity.Webhook, u *url.URL) (executionRequest, *Probl
 			req.MaxCostUSD = &usd
 		case "max_depth":
 			n, err := strconv.Atoi(v)
-			if err != nil {
+			if err != nil || v[0] == '+' { // which JSON has not
 				return req, invalid(name, "max_depth is not a whole number.")
 			}
 			req.MaxDepth = &n

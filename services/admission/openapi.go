@@ -97,7 +97,7 @@ func parametersOf(path string, o operation) []doc {
 		}
 	}
 	for _, name := range o.query {
-		out = append(out, doc{"name": name, "in": "query", "schema": doc{"type": "string"}})
+		out = append(out, doc{"name": name, "in": "query", "schema": parameter(name)})
 	}
 	if o.who == byBearer {
 		out = append(out, doc{"name": tenantHeader, "in": "header", "schema": doc{"type": "string"}, "description": "Which of a service credential's tenants is meant."})

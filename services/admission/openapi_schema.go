@@ -24,8 +24,8 @@ func (s *schemas) ref(v any, request bool) doc { return s.of(reflect.TypeOf(v), 
 func (s *schemas) of(t reflect.Type, name string, request bool) doc {
 	switch t {
 	case reflect.TypeFor[money.USD](), reflect.TypeFor[nanoUSD]():
-		if request { // a limit; the decoder takes more forms than the encoder writes
-			return doc{"type": "string", "pattern": `^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`, "description": limitRule + "."}
+		if request {
+			return limitSchema()
 		}
 		return doc{"type": "string", "pattern": `^-?[0-9]+(\.[0-9]+)?$`, "description": "US dollars."}
 	case reflect.TypeFor[ladder.Rung]():
@@ -59,6 +59,25 @@ func (s *schemas) of(t reflect.Type, name string, request bool) doc {
 		return doc{"type": []string{"string", "integer"}, "description": "Dollars for windows and max_cost_usd, else a count."}
 	default:
 		return text(name)
+	}
+}
+
+// limitPattern is the grammar of what pkg/domain/money reads, without the sign that no limit has.
+const limitPattern = `^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$`
+
+func limitSchema() doc {
+	return doc{"type": "string", "pattern": limitPattern, "description": limitRule + "."}
+}
+
+// parameter describes one of a query, which means what the member of that name means.
+func parameter(name string) doc {
+	switch name {
+	case "max_cost_usd":
+		return limitSchema()
+	case "max_depth":
+		return count(name)
+	default:
+		return doc{"type": "string"}
 	}
 }
 

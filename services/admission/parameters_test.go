@@ -15,7 +15,9 @@ func TestParametersAreStrict(t *testing.T) {
 		"max_cost_usd=1&max_cost_usd=100": "max_cost_usd",
 		"max_cost=1":                      "max_cost",
 		"max_cost_usd=one":                "max_cost_usd",
+		"max_cost_usd=%2B1":               "max_cost_usd",
 		"max_depth=1.5":                   "max_depth",
+		"max_depth=%2B3":                  "max_depth",
 	} {
 		if req, p := webhookRequest(identity.Webhook{User: "u", Event: "e"}, &url.URL{RawQuery: query}); p == nil || p.Status != 400 || p.Field != field {
 			t.Errorf("%s: %+v, %+v", query, req, p)

@@ -3,9 +3,11 @@ package admission
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
 
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/gen/admissionv1"
@@ -67,7 +70,7 @@ func TestTextsAreUnicode(t *testing.T) {
 // Goal: one rule for a limit, which refuses what it would have to round, in HTTP and gRPC alike.
 func TestLimitsAreNotRounded(t *testing.T) {
 	for text, good := range map[string]bool{"0.000000001": true, "9007199.254740991": true, "1e-9": true, "1.50": true, "0.0000000001": false, "1.0000000005": false,
-		"9007199.254740992": false, "1e10": false, "0": false, "-1": false, "1e99": false, "x": false} {
+		"9007199.254740992": false, "1e10": false, "0": false, "-1": false, "1e99": false, "x": false, "+1": false, "+1e-9": false, "1e+1": true, "": false} {
 		var req executionRequest
 		web := decodeStrict([]byte(`{"max_cost_usd":"`+text+`"}`), &req)
 		if web == nil {
@@ -84,6 +87,18 @@ func TestLimitsAreNotRounded(t *testing.T) {
 	if !strings.Contains(limitRule, "at most "+money.MaxNano.USD().String()) {
 		t.Errorf("the rule says another bound than %s: %s", money.MaxNano.USD(), limitRule)
 	}
+}
+
+// Goal: what OpenAPI says a limit looks like is what is read, and nothing else. Method: texts of the characters that numbers have.
+func TestLimitsAreAsDescribed(t *testing.T) {
+	pattern := regexp.MustCompile(limitPattern)
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[+-]?[0-9]{0,3}(\.[0-9]{0,3})?([eE][+-]?[0-9]{0,2})?`).Draw(t, "text")
+		_, err := money.ParseUSD(text)
+		if read := !errors.Is(err, money.ErrSyntax) && !strings.HasPrefix(text, "-"); read != pattern.MatchString(text) {
+			t.Errorf("%q: read %t, described %t", text, read, !read)
+		}
+	})
 }
 
 // Goal: an empty token is told from none over gRPC too.

@@ -17,7 +17,10 @@
 //     of an amount cancels it exactly.
 //   - A number has one form: an int64 with a power of ten where that suffices
 //     (18 digits), a library decimal elsewhere. Both give the same digits.
-//   - Text is plain decimal, without exponent and without trailing zeros.
+//   - Text is plain decimal, without exponent and without trailing zeros. What
+//     is read may have an exponent too, as price files do: the grammar is that
+//     of JSON's numbers, the same for all types and wherever a text comes from,
+//     and so without a plus sign.
 //
 // All types are values: copying is cheap, methods never change the receiver,
 // and the zero value is zero. Compare with Cmp, not ==.

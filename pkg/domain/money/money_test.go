@@ -30,7 +30,7 @@ func dec(t testing.TB, s string) Decimal {
 
 func TestParseAndFormat(t *testing.T) {
 	for in, want := range map[string]string{
-		"0": "0", "-0": "0", "0e9": "0", "1": "1", "+1.50": "1.5", "100": "100", "1e2": "100", "2.5e-06": "0.0000025",
+		"0": "0", "-0": "0", "0e9": "0", "1": "1", "1.50": "1.5", "1e+2": "100", "007": "7", "100": "100", "1e2": "100", "2.5e-06": "0.0000025",
 		"1e-05": "0.00001", "1E-5": "0.00001", "0.000000000000000001": "0.000000000000000001",
 		"12345678901234567890": "12345678901234567890", "-7.10": "-7.1", "1.000000000000000000000": "1",
 	} {
@@ -49,7 +49,7 @@ func TestParseAndFormat(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for in, want := range map[string]error{
 		"": ErrSyntax, " 1": ErrSyntax, "1 ": ErrSyntax, "$1": ErrSyntax, "1,5": ErrSyntax, ".5": ErrSyntax, "5.": ErrSyntax,
-		"1e": ErrSyntax, "e1": ErrSyntax, "1e1.5": ErrSyntax, "--1": ErrSyntax, "NaN": ErrSyntax, "Infinity": ErrSyntax,
+		"1e": ErrSyntax, "e1": ErrSyntax, "1e1.5": ErrSyntax, "--1": ErrSyntax, "+1": ErrSyntax, "+1.50": ErrSyntax, "-+1": ErrSyntax, "+": ErrSyntax, "-": ErrSyntax, "NaN": ErrSyntax, "Infinity": ErrSyntax,
 		"\u22121": ErrSyntax, "0x10": ErrSyntax, "1_000": ErrSyntax, "1e99999999999": ErrSyntax,
 		"1e999999999": ErrRange, "1e-999999999": ErrRange, "123456789012345678901": ErrRange, "1e20": ErrRange, "1e-41": ErrRange,
 	} {

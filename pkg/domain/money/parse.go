@@ -2,6 +2,7 @@ package money
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/shopspring/decimal"
 )
@@ -76,13 +77,13 @@ func trailingZeros(digits string) int {
 	return n
 }
 
-// scan checks [+-] digits [. digits] [e [+-] digits] and returns the exponent.
-// At least one digit must precede the point, as in JSON.
+// scan checks [-] digits [. digits] [e [+-] digits], which is a number of JSON
+// but for zeros that lead, and returns the exponent.
 func scan(s string) (exp int, err error) {
 	if len(s) == 0 || len(s) > maxText {
 		return 0, fmt.Errorf("%w: %d bytes", ErrSyntax, len(s))
 	}
-	rest := sign(s)
+	rest := strings.TrimPrefix(s, "-")
 	whole := digits(rest)
 	rest = rest[whole:]
 	ok := whole > 0
@@ -92,7 +93,7 @@ func scan(s string) (exp int, err error) {
 		rest = rest[1+n:]
 	}
 	if len(rest) > 0 && (rest[0] == 'e' || rest[0] == 'E') {
-		tail := sign(rest[1:])
+		tail := unsigned(rest[1:])
 		n := digits(tail)
 		ok = ok && n > 0 && n <= 9
 		if ok {
@@ -109,7 +110,8 @@ func scan(s string) (exp int, err error) {
 	return exp, nil
 }
 
-func sign(s string) string {
+// unsigned is an exponent without its sign.
+func unsigned(s string) string {
 	if s != "" && (s[0] == '-' || s[0] == '+') {
 		return s[1:]
 	}
