@@ -8,16 +8,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The bounds of an event. Together they stay below the record bound of usage.events.v1 (1 MiB), so that what Append
-// takes, the broker takes. Plain SQL can insert more; the relay parks it.
+// The bounds of an event, in bytes: those of the table (migrations/postgres/0011_outbox_bounds), whoever writes to it. Together
+// they stay below the record bound of usage.events.v1 (1 MiB), so that what the table takes, the broker takes.
 const (
-	// MaxEventBytes bounds payload, headers and ids together, in bytes.
-	MaxEventBytes = 1_000_000
-	// MaxHeaders bounds the number of headers.
-	MaxHeaders = 64
+	// MaxPayload bounds the payload.
+	MaxPayload = 1_000_000
+	// MaxName bounds each id, type and topic, and each of the two headers that are columns.
+	MaxName = 1_000
+	// MaxHeaders bounds the other headers together, as the text of a JSON object.
+	MaxHeaders = 16_000
 )
 
-// ErrTooLarge is an event above MaxEventBytes or MaxHeaders. Nothing was inserted; retrying cannot help.
+// ErrTooLarge is an event above a bound. Nothing was inserted; retrying cannot help.
 var ErrTooLarge = errors.New("outbox: event too large")
 
 // Event is one row of the outbox.
@@ -42,7 +44,7 @@ type Event struct {
 }
 
 const insertEvent = `INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, headers, topic, partition, content_type, signature)
-VALUES ($1::text, $2::text, $3::text, $4::text, $5, nullif($6::text, '')::jsonb, nullif($7::text, ''), $8::integer, nullif($9::text, ''), nullif($10::text, ''))`
+VALUES ($1::text, $2::text, $3::text, $4::text, $5::bytea, nullif($6::text, '')::jsonb, nullif($7::text, ''), $8::integer, nullif($9::text, ''), nullif($10::text, ''))`
 
 // Append inserts e within the caller's transaction: it is published if and only if tx commits. Call it last, and after
 // tx has locked whatever serialises the writers of e.AggregateID, for that lock is what makes the order per key.
@@ -56,7 +58,7 @@ func Append(ctx context.Context, tx pgx.Tx, e Event) error {
 		payload = []byte{} // not NULL
 	}
 	h, others := e.split(), ""
-	if h.others {
+	if h.others > 0 {
 		others = string(e.appendOthers(nil))
 	}
 	_, err := tx.Exec(ctx, insertEvent, e.ID, e.AggregateType, e.AggregateID, e.Type, payload, others, e.Topic, e.Partition, h.contentType, h.signature)
@@ -68,30 +70,21 @@ func Append(ctx context.Context, tx pgx.Tx, e Event) error {
 
 // Check says why Append would refuse e, without asking the database; nil if it would not.
 func (e Event) Check() error {
-	for _, f := range []struct{ name, value string }{
-		{"id", e.ID}, {"aggregatetype", e.AggregateType}, {"aggregateid", e.AggregateID}, {"type", e.Type},
+	for _, f := range [...]struct{ name, value string }{
+		{"id", e.ID}, {"aggregatetype", e.AggregateType}, {"aggregateid", e.AggregateID}, {"type", e.Type}, {"topic", e.Topic},
 	} {
-		if f.value == "" {
-			return fmt.Errorf("outbox: event %q without %s", e.ID, f.name)
+		if f.value == "" && f.name != "topic" {
+			return fmt.Errorf("outbox: event %.80q without %s", e.ID, f.name)
+		}
+		if len(f.value) > MaxName {
+			return fmt.Errorf("%w: %s of %.80q has %d bytes of %d", ErrTooLarge, f.name, e.ID, len(f.value), MaxName)
 		}
 	}
 	if e.Partition != nil && *e.Partition < 0 {
 		return fmt.Errorf("outbox: event %s: partition %d", e.ID, *e.Partition)
 	}
-	if _, ok := e.Headers["id"]; ok {
-		return fmt.Errorf(`outbox: event %s: header "id" is set from ID`, e.ID)
+	if len(e.Payload) > MaxPayload {
+		return fmt.Errorf("%w: %s has %d bytes of %d", ErrTooLarge, e.ID, len(e.Payload), MaxPayload)
 	}
-	if size := e.size(); size > MaxEventBytes || len(e.Headers) > MaxHeaders {
-		return fmt.Errorf("%w: %s has %d bytes of %d and %d headers of %d", ErrTooLarge, e.ID, size, MaxEventBytes, len(e.Headers), MaxHeaders)
-	}
-	return nil
-}
-
-// size counts as the record will: the id travels as a header.
-func (e Event) size() int {
-	n := len("id") + len(e.ID) + len(e.AggregateID) + len(e.Payload)
-	for k, v := range e.Headers {
-		n += len(k) + len(v)
-	}
-	return n
+	return e.checkHeaders()
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/outbox"
 )
 
@@ -23,8 +22,14 @@ func TestAppendRefuses(t *testing.T) {
 		"no type":            {func(e *outbox.Event) { e.Type = "" }, "without type"},
 		"negative partition": {func(e *outbox.Event) { e.Partition = &minus }, "partition -1"},
 		"header id":          {func(e *outbox.Event) { e.Headers = map[string]string{"id": "x"} }, "set from ID"},
-		"large payload":      {func(e *outbox.Event) { e.Payload = make([]byte, outbox.MaxEventBytes) }, "too large"},
-		"large header":       {func(e *outbox.Event) { e.Headers = map[string]string{"h": strings.Repeat("x", outbox.MaxEventBytes)} }, "too large"},
+		"header of no name":  {func(e *outbox.Event) { e.Headers = map[string]string{"": "x"} }, "without a name"},
+		"large payload":      {func(e *outbox.Event) { e.Payload = make([]byte, outbox.MaxPayload+1) }, "too large"},
+		"large id":           {func(e *outbox.Event) { e.ID = strings.Repeat("x", outbox.MaxName+1) }, "too large"},
+		"large topic":        {func(e *outbox.Event) { e.Topic = strings.Repeat("x", outbox.MaxName+1) }, "too large"},
+		"large signature": {func(e *outbox.Event) {
+			e.Headers = map[string]string{"weir-signature": strings.Repeat("x", outbox.MaxName+1)}
+		}, "too large"},
+		"large header": {func(e *outbox.Event) { e.Headers = map[string]string{"h": strings.Repeat("x", outbox.MaxHeaders)} }, "too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := good
@@ -37,13 +42,6 @@ func TestAppendRefuses(t *testing.T) {
 				t.Fatalf("ErrTooLarge: %v", err)
 			}
 		})
-	}
-}
-
-// TestBoundFitsTopic: what Append takes, the default topic takes.
-func TestBoundFitsTopic(t *testing.T) {
-	if outbox.MaxEventBytes > topics.UsageEvents.MaxRecordBytes() {
-		t.Fatalf("%d > %d", outbox.MaxEventBytes, topics.UsageEvents.MaxRecordBytes())
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package outbox is the transactional outbox: the one contract between writers and the relay that is a table.
 //
 // It owns the tables outbox, outbox_slot, outbox_cursor and outbox_parked (migrations/postgres/0001_outbox,
-// 0006_outbox_domains), the columns and the type outbox_message of 0009_outbox_header_columns, the ways a writer appends
+// 0006_outbox_domains, 0011_outbox_bounds), the columns and the type outbox_message of 0009_outbox_header_columns, the ways a writer appends
 // (Append, List), the parameters that are rows (Rows), and the way one relay drains (Session). It does not own Kafka: what
 // becomes of a batch is the relay's business, and only Session.Advance says that it was acknowledged.
 //

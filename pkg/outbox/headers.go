@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"fmt"
 	"unicode/utf8"
 
 	"github.com/weir-project/weir/pkg/jsonwrite"
@@ -16,18 +17,39 @@ const (
 // header are the headers of an event as the table takes them.
 type header struct {
 	contentType, signature string // "" = none
-	others                 bool   // it has some that have no column
+	others                 int    // how many have no column
+}
+
+// checkHeaders is Check for the headers.
+func (e *Event) checkHeaders() error {
+	if _, ok := e.Headers["id"]; ok {
+		return fmt.Errorf(`outbox: event %s: header "id" is set from ID`, e.ID)
+	}
+	if _, ok := e.Headers[""]; ok {
+		return fmt.Errorf("outbox: event %s: a header without a name", e.ID)
+	}
+	h := e.split()
+	if size := max(len(h.contentType), len(h.signature)); size > MaxName {
+		return fmt.Errorf("%w: a header of %s has %d bytes of %d", ErrTooLarge, e.ID, size, MaxName)
+	}
+	if h.others == 0 {
+		return nil
+	}
+	// Postgres puts a space after each colon and each comma.
+	if size := len(e.appendOthers(nil)) + 2*h.others - 1; size > MaxHeaders {
+		return fmt.Errorf("%w: the headers of %s have %d bytes of %d", ErrTooLarge, e.ID, size, MaxHeaders)
+	}
+	return nil
 }
 
 func (e *Event) split() header {
 	h := header{contentType: e.column(contentTypeHeader), signature: e.column(signatureHeader)}
-	left := len(e.Headers)
+	h.others = len(e.Headers)
 	for _, v := range [...]string{h.contentType, h.signature} {
 		if v != "" {
-			left--
+			h.others--
 		}
 	}
-	h.others = left > 0
 	return h
 }
 

@@ -53,7 +53,7 @@ func (l *List) Add(e *Event) error {
 	l.rows.Text(e.Type)
 	l.rows.Bytea(e.Payload)
 	h := e.split()
-	if h.others {
+	if h.others > 0 {
 		l.rows.jsonb(e.appendOthers)
 	} else {
 		l.rows.null(pgtype.JSONBOID)

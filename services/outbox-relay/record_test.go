@@ -1,6 +1,7 @@
 package outboxrelay
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,6 +9,22 @@ import (
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/outbox"
 )
+
+// Goal: what the table takes, a record holds. Method: a row at all of its bounds, with as many headers as there is room for.
+func TestLargestRowIsARecord(t *testing.T) {
+	name := strings.Repeat("n", outbox.MaxName)
+	row := outbox.Row{Event: outbox.Event{ID: name, AggregateType: name, AggregateID: name, Type: name, Payload: make([]byte, outbox.MaxPayload),
+		Headers: map[string]string{"content-type": name, "weir-signature": name}}}
+	for i := range outbox.MaxHeaders / len(`"000": "", `) {
+		row.Headers[fmt.Sprintf("%03x", i)] = ""
+	}
+	if err := row.Check(); err != nil {
+		t.Error(err)
+	}
+	if _, reason := record(row, nil, topics.UsageEvents); reason != "" {
+		t.Error(reason)
+	}
+}
 
 // TestRecord: what a row becomes, or why it is parked.
 func TestRecord(t *testing.T) {

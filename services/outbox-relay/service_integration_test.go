@@ -205,6 +205,14 @@ func TestParkedRowsDoNotBlock(t *testing.T) {
 	url, b := database(t), newBroker(t)
 	w := connect(t, url)
 	write(t, w, event("acme", 1))
+	for _, constraint := range []string{"payload DROP CONSTRAINT outbox_payload_bytes", "headers DROP CONSTRAINT outbox_headers_named"} { // rows from before them
+		if _, err := w.Exec(t.Context(), "ALTER DOMAIN outbox_"+constraint); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Exec(t.Context(), `INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, headers) VALUES ('other:1', 'tenant', 'other', 't', '1', '{"": "x"}')`); err != nil {
+		t.Fatal(err)
+	}
 	for _, bad := range []string{"repeat('x', 1048576), NULL, NULL", "'', 'ledger.entries.v1', NULL", "'', NULL, 99"} {
 		if _, err := w.Exec(t.Context(), `INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, topic, partition)
 			SELECT 'bad', 'tenant', 'acme', 't', convert_to(p, 'UTF8'), topic::text, partition::int FROM (VALUES (`+bad+`)) v (p, topic, partition)`); err != nil {
@@ -223,7 +231,7 @@ func TestParkedRowsDoNotBlock(t *testing.T) {
 	if err := r.shutdown(); err != nil {
 		t.Fatal(err)
 	}
-	if firsts, total := b.published(); total != 2 || len(firsts["acme"]) != 2 {
+	if firsts, total := b.published(); total != 3 || len(firsts["acme"]) != 2 || len(firsts["other"]) != 1 {
 		t.Fatalf("%d records: %v", total, firsts)
 	}
 }
