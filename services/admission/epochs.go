@@ -12,6 +12,7 @@ import (
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/recovery"
 	"github.com/weir-project/weir/pkg/pgstore"
+	"github.com/weir-project/weir/services/admission/holdcache"
 )
 
 const (
@@ -309,7 +310,7 @@ func (s *Service) report(ctx context.Context, sees int64) error {
 	s.reported.mu.Lock()
 	defer s.reported.mu.Unlock()
 	now := s.deps.Now()
-	as := pgstore.Replica{ID: s.id, Sees: sees, Shown: s.holds.complete.Load(), LeaseReach: s.cfg.leaseReach()}
+	as := pgstore.Replica{ID: s.id, Sees: sees, Shown: s.shown.Load(), LeaseReach: s.cfg.leaseReach()}
 	if as == s.reported.as && now.Sub(s.reported.at) < reportEvery {
 		return nil
 	}
@@ -352,8 +353,8 @@ func (s *Service) know(row pgstore.RedisEpoch, at time.Time, err error) {
 		state = 1
 	}
 	s.metrics.recovery.serving.Set(state)
-	if now := s.deps.Now(); s.epochs.servedFor(ownHoldLasts, now) {
-		s.holds.sweep(now)
+	if now := s.deps.Now(); s.epochs.servedFor(holdcache.Lasts, now) {
+		s.holds.Sweep(now)
 	}
 }
 

@@ -1,11 +1,9 @@
 package admission
 
 import (
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/pgstore"
 )
 
@@ -57,32 +55,5 @@ func TestServedFor(t *testing.T) {
 	e.set(ready, at.Add(time.Hour), nil)
 	if e.servedFor(time.Minute, at.Add(time.Hour+3*time.Second)) {
 		t.Error("by what was read long ago")
-	}
-}
-
-// Goal: calls at once on the same ids leave nothing behind that has ended.
-func TestOwnHoldsAtOnce(t *testing.T) {
-	o := newOwnHolds(holdShards*8, func() {})
-	at := time.Unix(1_800_000_000, 0)
-	var calls sync.WaitGroup
-	for n := range 8 {
-		calls.Go(func() {
-			for i := range 500 {
-				id := string(rune('a'+n)) + string(rune('a'+i%26))
-				o.granted(ownHold{tenant: "acme", id: id, call: []byte(id), epoch: 1, reservedAt: at, ends: at, held: admit.Estimate{Nanos: 1}})
-				if i%50 == 0 {
-					o.unshown(2)
-					o.sweep(at)
-				}
-				if h, ok := o.recall("acme", id); ok && string(h.call) != id { // its memory may be another's by now, but not the copy
-					t.Errorf("%s is %s", id, h.call)
-				}
-				o.ended("acme", id, at)
-			}
-		})
-	}
-	calls.Wait()
-	if o.count() != 0 {
-		t.Errorf("%d holds stay", o.count())
 	}
 }

@@ -22,43 +22,6 @@ func (s *Service) find(ctx context.Context, tenant, id, receipt string) (subject
 	return s.lookUp(ctx, tenant, id, byReceipt)
 }
 
-// errRecalled: what this replica remembers of a hold does not do for this call. It is to be made again by find.
-var errRecalled = errors.New("admission: a remembered hold does not do")
-
-// recallOr is find, but for a hold that this replica remembers it asks nobody (ADR 0014). Such a subject is recalled: all of
-// it is as Redis has it, or had it when it ended, except that another replica may have grown the hold since. So whoever
-// calls this gives errRecalled where an amount depends on what is held, or where the hold turns out to have ended.
-func (s *Service) recallOr(ctx context.Context, tenant, id, receipt string) (subject, *pgstore.Row, error) {
-	byReceipt, p := s.fromReceipt(tenant, id, receipt)
-	if p != nil {
-		return subject{}, nil, p
-	}
-	if subj, ok := s.recalled(tenant, id); ok && (byReceipt == nil || byReceipt.reservedAt.Equal(subj.reservedAt)) {
-		return subj, nil, nil
-	}
-	return s.lookUp(ctx, tenant, id, byReceipt)
-}
-
-// recalled is an open hold as this replica has granted or extended it. Of another epoch than that of now it says nothing, nor
-// of one that counts in sub-scopes: the store may have put it into the one that all names beyond the bound share, which
-// only the hold itself says (heldIn).
-func (s *Service) recalled(tenant, id string) (subject, bool) {
-	t, err := s.of(tenant)
-	if err != nil {
-		return subject{}, false
-	}
-	h, ok := s.holds.recall(tenant, id)
-	if !ok || h.epoch != t.Epoch {
-		return subject{}, false
-	}
-	c, err := decodeCall(h.call)
-	if err != nil || c.Scopes != "" {
-		return subject{}, false
-	}
-	return subject{tenant: tenant, id: id, reservedAt: h.reservedAt, epoch: h.epoch, held: h.held, call: c, rawCall: h.call,
-		day: h.day, month: h.month, fingerprint: h.fingerprint, direct: true, recalled: true}, true
-}
-
 func (s *Service) lookUp(ctx context.Context, tenant, id string, byReceipt *subject) (subject, *pgstore.Row, error) {
 	byHold, redisErr := s.fromHold(ctx, tenant, id)
 	if redisErr == nil && (byReceipt == nil || byReceipt.reservedAt.Equal(byHold.reservedAt)) {

@@ -9,47 +9,48 @@ import (
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/pgstore"
+	"github.com/weir-project/weir/services/admission/holdcache"
 )
 
 // remembering is a service that has no stores, serves in epoch 7, and has granted the usual hold as r1.
-func remembering(tb testing.TB, change ...func(*ownHold, *call)) *Service {
+func remembering(tb testing.TB, change ...func(*holdcache.Hold, *call)) *Service {
 	tb.Helper()
 	s, h := priced(tb), usualHold()
 	now := time.Unix(1_800_000_000, 0)
 	s.deps = Deps{Now: func() time.Time { return now }}
 	s.metrics = newMetrics(prometheus.NewRegistry())
-	s.holds = newOwnHolds(64, func() {})
+	s.holds = holdcache.New(64, func() {})
 	s.epochs.set(pgstore.RedisEpoch{Epoch: 7}, now, nil)
 	c, err := decodeCall(h.Context)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	own := ownHold{tenant: "acme", id: "r1", epoch: 7, reservedAt: h.Answer.ReservedAt, ends: now.Add(time.Minute), day: 20261130, month: 202611,
-		held: h.Held, fingerprint: admit.Fingerprint{1}}
+	own := holdcache.Hold{Tenant: "acme", ID: "r1", Epoch: 7, ReservedAt: h.Answer.ReservedAt, Ends: now.Add(time.Minute), Day: 20261130, Month: 202611,
+		Held: h.Held, Fingerprint: admit.Fingerprint{1}}
 	for _, f := range change {
 		f(&own, &c)
 	}
-	own.call = c.encode()
-	s.holds.granted(own)
+	own.Call = c.encode()
+	s.holds.Put(own)
 	return s
 }
 
 // Goal: a remembered hold is believed where it says all that Redis would, by every guard of the epoch; else Redis is asked.
 func TestRecalled(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*ownHold, *call)
+		change func(*holdcache.Hold, *call)
 		after  func(*Service)
 		tenant string
 		want   bool
 	}{
 		"the usual one":           {want: true},
-		"of a dearest rate":       {change: func(_ *ownHold, c *call) { c.Dearest = true }, want: true},
-		"its lease is over":       {change: func(h *ownHold, _ *call) { h.ends = h.reservedAt }, want: true}, // Postgres decides, as ever
+		"of a dearest rate":       {change: func(_ *holdcache.Hold, c *call) { c.Dearest = true }, want: true},
+		"its lease is over":       {change: func(h *holdcache.Hold, _ *call) { h.Ends = h.ReservedAt }, want: true}, // Postgres decides, as ever
 		"of another tenant":       {tenant: "other"},
-		"of an earlier epoch":     {change: func(h *ownHold, _ *call) { h.epoch = 6 }},
-		"it counts in sub-scopes": {change: func(_ *ownHold, c *call) { c.Scopes = "a" }},
-		"it has ended":            {after: func(s *Service) { s.holds.ended("acme", "r1", usualHold().Answer.ReservedAt) }},
-		"an earlier one ended":    {after: func(s *Service) { s.holds.ended("acme", "r1", time.Unix(1, 0)) }, want: true},
+		"of an earlier epoch":     {change: func(h *holdcache.Hold, _ *call) { h.Epoch = 6 }},
+		"it counts in sub-scopes": {change: func(_ *holdcache.Hold, c *call) { c.Scopes = "a" }},
+		"it has ended":            {after: func(s *Service) { s.holds.Delete("acme", "r1", usualHold().Answer.ReservedAt) }},
+		"an earlier one ended":    {after: func(s *Service) { s.holds.Delete("acme", "r1", time.Unix(1, 0)) }, want: true},
 		"recovering":              {after: func(s *Service) { s.epochs.set(pgstore.RedisEpoch{Epoch: 7, Recovering: true}, s.deps.Now(), nil) }},
 		"raised":                  {after: func(s *Service) { s.epochs.set(pgstore.RedisEpoch{Epoch: 8}, s.deps.Now(), nil) }},
 		"nobody is served":        {after: func(s *Service) { s.epochs.set(pgstore.RedisEpoch{Epoch: 7}, s.deps.Now(), errRefused) }},

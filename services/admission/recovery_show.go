@@ -8,6 +8,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/pgstore"
+	"github.com/weir-project/weir/services/admission/holdcache"
 )
 
 // showHolds shows, while the counters are made anew, the open holds that this replica remembers, as their owners would with
@@ -19,7 +20,7 @@ func (s *Service) showHolds(ctx context.Context) error {
 		// hold again when the journal is applied (see keepHold).
 		if epoch, ok := s.epochs.recovering(s.deps.Now()); ok && s.catalogs.loaded() {
 			if err := s.showOnce(ctx, epoch.Epoch); err == nil {
-				s.holds.complete.Store(epoch.Epoch)
+				s.shown.Store(epoch.Epoch)
 			} else if ctx.Err() == nil {
 				s.logQuietly("show", "holds could not be shown to the recovery yet", err)
 			}
@@ -31,10 +32,10 @@ func (s *Service) showHolds(ctx context.Context) error {
 
 // showOnce shows what was not shown yet: answers to calls that began before the loss may still come.
 func (s *Service) showOnce(ctx context.Context, epoch int64) error {
-	for chunk := range slices.Chunk(s.holds.unshown(epoch), loadChunk) {
+	for chunk := range slices.Chunk(s.holds.Unshown(epoch), loadChunk) {
 		asked := make([]pgstore.Reservation, len(chunk))
 		for i, h := range chunk {
-			asked[i] = h.named()
+			asked[i] = reservationOf(h)
 		}
 		read, cancel := s.bounded(ctx)
 		ended, err := s.rows.Ended(read, asked)
@@ -42,9 +43,9 @@ func (s *Service) showOnce(ctx context.Context, epoch int64) error {
 		if err != nil {
 			return err
 		}
-		err = eachOf(ctx, chunk, func(ctx context.Context, h ownHold) error {
-			if ended[h.named()] { // or the id belongs to another reservation, so that this hold can never be settled
-				s.holds.ended(h.tenant, h.id, h.reservedAt)
+		err = eachOf(ctx, chunk, func(ctx context.Context, h holdcache.Hold) error {
+			if ended[reservationOf(h)] { // or the id belongs to another reservation, so that this hold can never be settled
+				s.holds.Delete(h.Tenant, h.ID, h.ReservedAt)
 				return nil
 			}
 			return s.showHold(ctx, epoch, h)
@@ -56,26 +57,26 @@ func (s *Service) showOnce(ctx context.Context, epoch int64) error {
 	return nil
 }
 
-func (h ownHold) named() pgstore.Reservation {
-	return pgstore.Reservation{Tenant: h.tenant, ID: h.id}
+func reservationOf(h holdcache.Hold) pgstore.Reservation {
+	return pgstore.Reservation{Tenant: h.Tenant, ID: h.ID}
 }
 
 // showHold shows one hold, with what is left of its lease.
-func (s *Service) showHold(ctx context.Context, epoch int64, h ownHold) error {
+func (s *Service) showHold(ctx context.Context, epoch int64, h holdcache.Hold) error {
 	now := s.deps.Now()
-	contract := s.catalogs.tenants.InForce(h.tenant, now)
-	call, err := decodeCall(h.call)
+	contract := s.catalogs.tenants.InForce(h.Tenant, now)
+	call, err := decodeCall(h.Call)
 	if contract != nil && err == nil {
-		subj := subject{tenant: h.tenant, id: h.id, reservedAt: h.reservedAt, call: call, rawCall: h.call,
-			day: h.day, month: h.month, fingerprint: h.fingerprint}
+		subj := subject{tenant: h.Tenant, id: h.ID, reservedAt: h.ReservedAt, call: call, rawCall: h.Call,
+			day: h.Day, month: h.Month, fingerprint: h.Fingerprint}
 		pend, cancel := s.bounded(ctx)
 		defer cancel()
-		_, err = s.counters.Pend(pend, subj.pend(epoch, h.held, max(h.ends.Sub(now), time.Millisecond), limitsOf(contract)))
+		_, err = s.counters.Pend(pend, subj.pend(epoch, h.Held, max(h.Ends.Sub(now), time.Millisecond), limitsOf(contract)))
 		if errors.Is(err, budgetstore.ErrUnavailable) || errors.Is(err, budgetstore.ErrEpoch) { // it may be taken at the next try
 			return err
 		}
 	}
-	s.holds.wasShown(h, epoch)
+	s.holds.MarkShown(h, epoch)
 	if contract == nil || err != nil { // its tenant is gone, too many are pending, or the counters are made
 		s.metrics.recovery.unshown.Inc()
 		return nil

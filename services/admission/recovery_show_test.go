@@ -41,8 +41,8 @@ func TestSilentOwnersAreShown(t *testing.T) {
 	status, out = b.settle("acme", "settled", object{"meters": object{"output_tokens": 7}})
 	w.want("settled elsewhere", status, out, 200)
 	reserve(a, "released")
-	if a.svc.holds.count() != silent/2+2 || b.svc.holds.count() != silent/2+1 {
-		t.Fatalf("%d and %d holds are remembered", a.svc.holds.count(), b.svc.holds.count())
+	if a.svc.holds.Len() != silent/2+2 || b.svc.holds.Len() != silent/2+1 {
+		t.Fatalf("%d and %d holds are remembered", a.svc.holds.Len(), b.svc.holds.Len())
 	}
 
 	w.lost()
@@ -93,8 +93,8 @@ func TestSilentOwnersAreShown(t *testing.T) {
 	})
 	w.eventually("nothing stays remembered that has ended", func() error { // but for what the other replica ended
 		for _, r := range []*replica{a, b} {
-			r.svc.holds.sweep(time.Now().Add(time.Hour))
-			if n := r.svc.holds.count(); n > 0 {
+			r.svc.holds.Sweep(time.Now().Add(time.Hour))
+			if n := r.svc.holds.Len(); n > 0 {
 				return fmt.Errorf("%d", n)
 			}
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 	"github.com/weir-project/weir/pkg/identity"
+	"github.com/weir-project/weir/services/admission/holdcache"
 )
 
 // reserveBench is admission with a tenant, a key and an execution token, and a store that admits without being asked: what
@@ -47,7 +48,7 @@ func newReserveBench(b testing.TB, saving bool) *reserveBench {
 	must(err)
 	s.cfg.MaxLease, s.cfg.Deadline = 2*time.Minute, time.Second
 	s.decisions = newDecisions(s.metrics, nil, 100, nil)
-	s.holds = newOwnHolds(1<<17, s.metrics.forgotten.Inc)
+	s.holds = holdcache.New(1<<17, s.metrics.forgotten.Inc)
 	s.kills.mirrorRead.Store(true)
 	s.epochs.at, s.epochs.row.Epoch = time.Now().Add(24*time.Hour), 4_000_000_000_000_007
 

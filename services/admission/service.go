@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,6 +24,7 @@ import (
 	"github.com/weir-project/weir/pkg/lifecycle"
 	"github.com/weir-project/weir/pkg/obs"
 	"github.com/weir-project/weir/pkg/pgstore"
+	"github.com/weir-project/weir/services/admission/holdcache"
 )
 
 // Deps is what enters at the edge. All fields but StoreClock are required.
@@ -66,7 +68,8 @@ type Service struct {
 	jwt      *identity.JWTVerifier // nil: no JWTs are taken
 	jwks     *identity.JWKS
 	id       string // of this process, drawn at the start
-	holds    *ownHolds
+	holds    *holdcache.Cache
+	shown    atomic.Int64 // the last epoch to which every hold was shown
 	reported reported
 	epochs   epochs
 	reading  singleflight.Group      // of the epoch
@@ -147,9 +150,9 @@ func (s *Service) prepareMemory() error {
 		return fmt.Errorf("admission: an id for this process: %w", err)
 	}
 	s.id = hex.EncodeToString(id)
-	s.holds = newOwnHolds(s.cfg.RememberHolds, s.metrics.forgotten.Inc)
+	s.holds = holdcache.New(s.cfg.RememberHolds, s.metrics.forgotten.Inc)
 	s.deps.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weir_admission_holds_remembered",
-		Help: "Open holds that this replica would show to a recovery of Redis."}, func() float64 { return float64(s.holds.count()) }))
+		Help: "Open holds that this replica would show to a recovery of Redis."}, func() float64 { return float64(s.holds.Len()) }))
 	return nil
 }
 

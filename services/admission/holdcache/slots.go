@@ -1,4 +1,4 @@
-package admission
+package holdcache
 
 import (
 	"bytes"
@@ -9,13 +9,13 @@ import (
 	"github.com/weir-project/weir/pkg/domain/admit"
 )
 
-// holdShard has the holds of some ids. A settle touches it twice, among 65,536 holds of which none is in a cache, so what
+// shard has the holds of some ids. A settle touches it twice, among 65,536 holds of which none is in a cache, so what
 // counts is how many places in memory are visited: holds stand side by side in slots that are used again, and name each
 // other by their places, in a table of chains and in the order of granting. (To forget one of 60,000, in no order, took a map
 // of pointers 1.3 µs, and takes this 0.9 µs; and the garbage collector has half as many objects to look at.)
-type holdShard struct {
+type shard struct {
 	mu    sync.Mutex
-	slots []heldSlot
+	slots []slot
 	// table has at name's upper bits the first hold of a chain (next).
 	table       []int32
 	first, last int32 // in the order of granting (before, after)
@@ -26,8 +26,8 @@ type holdShard struct {
 // nowhere is no place in slots.
 const nowhere = int32(-1)
 
-// heldSlot is a place for a hold. What finds and removes one comes first, within one line of the cache.
-type heldSlot struct {
+// slot is a place for a hold. What finds and removes one comes first, within one line of the cache.
+type slot struct {
 	name       uint64 // the hash of tenant and id
 	reservedAt int64  // Unix µs
 	// text is tenant, id and call, one after the other; the two lengths tell them apart. Its memory is used again.
@@ -44,7 +44,7 @@ type heldSlot struct {
 }
 
 // init makes room for the table of so many holds.
-func (s *holdShard) init(most int) {
+func (s *shard) init(most int) {
 	s.first, s.last, s.free = nowhere, nowhere, nowhere
 	s.table = make([]int32, 1<<bits.Len(uint(max(most, 1)-1))) // a power of two, at least most
 	for i := range s.table {
@@ -53,10 +53,10 @@ func (s *holdShard) init(most int) {
 }
 
 // chain is where the chain of a name begins. The lower bits of a name choose the shard.
-func (s *holdShard) chain(name uint64) *int32 { return &s.table[name>>32&uint64(len(s.table)-1)] }
+func (s *shard) chain(name uint64) *int32 { return &s.table[name>>32&uint64(len(s.table)-1)] }
 
 // at is the place of the hold with that name.
-func (s *holdShard) at(name uint64) int32 {
+func (s *shard) at(name uint64) int32 {
 	at := *s.chain(name)
 	for at != nowhere && s.slots[at].name != name {
 		at = s.slots[at].next
@@ -65,7 +65,7 @@ func (s *holdShard) at(name uint64) int32 {
 }
 
 // each visits every hold, under the lock, in the order of granting. The visitor may remove the one it is at.
-func (s *holdShard) each(visit func(at int32, h *heldSlot)) {
+func (s *shard) each(visit func(at int32, h *slot)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for at := s.first; at != nowhere; {
@@ -76,17 +76,17 @@ func (s *holdShard) each(visit func(at int32, h *heldSlot)) {
 }
 
 // add puts a hold into a free slot, or a new one.
-func (s *holdShard) add(name uint64, h ownHold) {
+func (s *shard) add(name uint64, h Hold) {
 	at := s.free
 	if at == nowhere {
 		at = int32(len(s.slots))
-		s.slots = append(s.slots, heldSlot{})
+		s.slots = append(s.slots, slot{})
 	} else {
 		s.free = s.slots[at].next
 	}
-	slot, chain := &s.slots[at], s.chain(name)
-	*slot = heldSlot{name: name, text: append(append(append(slot.text[:0], h.tenant...), h.id...), h.call...), tenant: uint16(len(h.tenant)), id: uint16(len(h.id)),
-		epoch: h.epoch, reservedAt: h.reservedAt.UnixMicro(), ends: h.ends.UnixMicro(), held: h.held, fingerprint: h.fingerprint, day: h.day, month: h.month,
+	to, chain := &s.slots[at], s.chain(name)
+	*to = slot{name: name, text: append(append(append(to.text[:0], h.Tenant...), h.ID...), h.Call...), tenant: uint16(len(h.Tenant)), id: uint16(len(h.ID)),
+		epoch: h.Epoch, reservedAt: h.ReservedAt.UnixMicro(), ends: h.Ends.UnixMicro(), held: h.Held, fingerprint: h.Fingerprint, day: h.Day, month: h.Month,
 		next: *chain, before: s.last, after: nowhere}
 	*chain = at
 	if s.last != nowhere {
@@ -99,7 +99,7 @@ func (s *holdShard) add(name uint64, h ownHold) {
 }
 
 // remove frees the slot of a hold.
-func (s *holdShard) remove(at int32) {
+func (s *shard) remove(at int32) {
 	h := &s.slots[at]
 	link := s.chain(h.name)
 	for *link != at {
@@ -120,25 +120,25 @@ func (s *holdShard) remove(at int32) {
 	s.count--
 }
 
-func (h *heldSlot) named(tenant, id string) bool {
+func (h *slot) named(tenant, id string) bool {
 	return string(h.text[:h.tenant]) == tenant && string(h.text[h.tenant:h.tenant+h.id]) == id
 }
 
-func (h *heldSlot) is(tenant, id string, reservedAt time.Time) bool {
+func (h *slot) is(tenant, id string, reservedAt time.Time) bool {
 	return h.reservedAt == reservedAt.UnixMicro() && h.named(tenant, id)
 }
 
-func (h *heldSlot) whose() (tenant, id string) {
+func (h *slot) whose() (tenant, id string) {
 	return string(h.text[:h.tenant]), string(h.text[h.tenant : h.tenant+h.id])
 }
 
 // copied is the hold of that tenant and id, for whoever no longer holds the lock.
-func (h *heldSlot) copied(tenant, id string) ownHold {
-	return ownHold{tenant: tenant, id: id, call: bytes.Clone(h.text[h.tenant+h.id:]), epoch: h.epoch, reservedAt: time.UnixMicro(h.reservedAt).UTC(),
-		ends: time.UnixMicro(h.ends).UTC(), day: h.day, month: h.month, held: h.held, fingerprint: h.fingerprint}
+func (h *slot) copied(tenant, id string) Hold {
+	return Hold{Tenant: tenant, ID: id, Call: bytes.Clone(h.text[h.tenant+h.id:]), Epoch: h.epoch, ReservedAt: time.UnixMicro(h.reservedAt).UTC(),
+		Ends: time.UnixMicro(h.ends).UTC(), Day: h.day, Month: h.month, Held: h.held, Fingerprint: h.fingerprint}
 }
 
-func (h *heldSlot) grow(held admit.Estimate, ends time.Time) {
+func (h *slot) grow(held admit.Estimate, ends time.Time) {
 	h.held = admit.Estimate{Nanos: max(h.held.Nanos, held.Nanos), InputTokens: max(h.held.InputTokens, held.InputTokens),
 		OutputTokens: max(h.held.OutputTokens, held.OutputTokens)}
 	h.ends = max(h.ends, ends.UnixMicro())
