@@ -2,7 +2,6 @@ package admission
 
 import (
 	"context"
-	"time"
 
 	"github.com/weir-project/weir/pkg/obs"
 )
@@ -39,10 +38,7 @@ func (s *Service) failed(err error) *Problem {
 
 // trouble logs the first of a kind of trouble and then one line every ten seconds.
 func (s *Service) trouble(p *Problem, err error) {
-	if s.quiet.pass(string(p.Code), s.deps.Now()) {
+	if s.quiet.Pass(string(p.Code), s.deps.Now()) {
 		s.deps.Log.Warn("refusing", obs.ErrID, p.Code, "error", err)
 	}
 }
-
-// quietFor is how long after a log line the next one of its kind is dropped.
-const quietFor = 10 * time.Second

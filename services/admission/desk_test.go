@@ -137,7 +137,7 @@ func (d *desk) another() process {
 // machine may need a second try.
 func (p process) compareEpoch() {
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		for p.svc.readEpoch(context.Background()) {
+		for p.svc.epochs.Read(context.Background()) {
 		}
 		if _, err := p.svc.epoch(); err == nil {
 			return

@@ -3,7 +3,8 @@
 //
 // It owns: the API over HTTP/JSON and over gRPC, the life of a reservation, the decisions topic, the reaper, and the feeding of the
 // budget store from the journal, the window totals and the revocations. It does not own: the counters and their rule
-// (pkg/budgetstore, pkg/domain/admit), what is durable (pkg/pgstore), prices and contracts (catalogs), the ledger.
+// (pkg/budgetstore, pkg/domain/admit), what is durable (pkg/pgstore), prices and contracts (catalogs), the ledger. Below it, and
+// knowing nothing of it: whether this replica may serve (epoch), and the open holds that it remembers (holdcache).
 //
 // Invariants:
 //   - Fail closed: whatever is away, slow, empty or not loaded yet, the answer is a refusal with 503, never an admission

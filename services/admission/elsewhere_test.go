@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"github.com/weir-project/weir/pkg/embedded/part"
 	"github.com/weir-project/weir/pkg/testkit"
 )
@@ -86,7 +84,7 @@ func byName(n *name) func(*Config) {
 }
 
 func (r *replica) contradicted(by string) float64 {
-	return testutil.ToFloat64(r.svc.metrics.recovery.contradicted.WithLabelValues(by))
+	return r.metric("weir_recovery_contradicted_total", by)
 }
 
 // serves fails unless this replica admits.
@@ -120,8 +118,8 @@ func TestLedElsewhere(t *testing.T) {
 				asked++
 				right.serves(fmt.Sprint("during", asked))
 				status, out := led.reserve("acme", fmt.Sprint("no", asked), 1)
-				if status == 201 || led.contradicted(byReplicas) < 5 {
-					return fmt.Errorf("%d %v, contradicted %v times", status, out, led.contradicted(byReplicas))
+				if status == 201 || led.contradicted("replicas") < 5 {
+					return fmt.Errorf("%d %v, contradicted %v times", status, out, led.contradicted("replicas"))
 				}
 				return nil
 			})
@@ -154,7 +152,7 @@ func TestOldConnectionElsewhere(t *testing.T) {
 	other, r := w.start(briefly), w.start(briefly, byName(at), func(c *Config) { c.connectionLasts = time.Hour })
 	at.lead(testkit.RedisServer(t, part.Config{}).Address, true)
 	w.eventually("it watches another Redis", func() error {
-		if r.contradicted(byReplicas) == 0 {
+		if r.contradicted("replicas") == 0 {
 			return errors.New("not contradicted")
 		}
 		return nil
@@ -162,7 +160,7 @@ func TestOldConnectionElsewhere(t *testing.T) {
 	at.lead(w.redis.Address, false)
 	other.stop()
 	w.eventually("a new connection knows better", func() error {
-		if r.contradicted(byConnection) < 3 {
+		if r.contradicted("connection") < 3 {
 			return errors.New("not contradicted")
 		}
 		return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/pgstore"
+	"github.com/weir-project/weir/services/admission/epoch"
 	"github.com/weir-project/weir/services/admission/holdcache"
 )
 
@@ -20,7 +21,7 @@ func remembering(tb testing.TB, change ...func(*holdcache.Hold, *call)) *Service
 	s.deps = Deps{Now: func() time.Time { return now }}
 	s.metrics = newMetrics(prometheus.NewRegistry())
 	s.holds = holdcache.New(64, func() {})
-	s.epochs.set(pgstore.RedisEpoch{Epoch: 7}, now, nil)
+	s.serveIn(pgstore.RedisEpoch{Epoch: 7}, nil)
 	c, err := decodeCall(h.Context)
 	if err != nil {
 		tb.Fatal(err)
@@ -33,6 +34,11 @@ func remembering(tb testing.TB, change ...func(*holdcache.Hold, *call)) *Service
 	own.Call = c.encode()
 	s.holds.Put(own)
 	return s
+}
+
+// serveIn has the service's watcher read a row now, or an error.
+func (s *Service) serveIn(row pgstore.RedisEpoch, err error) {
+	s.epochs = epochs{epoch.Fixed(s.deps.Now, row, s.deps.Now(), err)}
 }
 
 // Goal: a remembered hold is believed where it says all that Redis would, by every guard of the epoch; else Redis is asked.
@@ -51,9 +57,9 @@ func TestRecalled(t *testing.T) {
 		"it counts in sub-scopes": {change: func(_ *holdcache.Hold, c *call) { c.Scopes = "a" }},
 		"it has ended":            {after: func(s *Service) { s.holds.Delete("acme", "r1", usualHold().Answer.ReservedAt) }},
 		"an earlier one ended":    {after: func(s *Service) { s.holds.Delete("acme", "r1", time.Unix(1, 0)) }, want: true},
-		"recovering":              {after: func(s *Service) { s.epochs.set(pgstore.RedisEpoch{Epoch: 7, Recovering: true}, s.deps.Now(), nil) }},
-		"raised":                  {after: func(s *Service) { s.epochs.set(pgstore.RedisEpoch{Epoch: 8}, s.deps.Now(), nil) }},
-		"nobody is served":        {after: func(s *Service) { s.epochs.set(pgstore.RedisEpoch{Epoch: 7}, s.deps.Now(), errRefused) }},
+		"recovering":              {after: func(s *Service) { s.serveIn(pgstore.RedisEpoch{Epoch: 7, Recovering: true}, nil) }},
+		"raised":                  {after: func(s *Service) { s.serveIn(pgstore.RedisEpoch{Epoch: 8}, nil) }},
+		"nobody is served":        {after: func(s *Service) { s.serveIn(pgstore.RedisEpoch{Epoch: 7}, errRefused) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := remembering(t)

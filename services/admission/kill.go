@@ -80,7 +80,7 @@ func (s *Service) syncKills(ctx context.Context) {
 }
 
 func (s *Service) killTrouble(ctx context.Context, err error) {
-	if ctx.Err() == nil && s.quiet.pass("kill_mirror", s.deps.Now()) {
+	if ctx.Err() == nil && s.quiet.Pass("kill_mirror", s.deps.Now()) {
 		s.deps.Log.Warn("the mirror of kill switches is behind", "error", err)
 	}
 }

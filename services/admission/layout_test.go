@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/tenant"
@@ -43,7 +42,7 @@ func (w *world) refusesForGood(r *replica, id string) {
 			"estimate": object{"input_tokens": 0, "max_output_tokens": 1}})
 		ready, why, _ := r.do("GET", "/readyz", "", nil)
 		if status != 503 || out["code"] != "budget_store_unavailable" || !strings.Contains(fmt.Sprint(out["detail"]), "earlier build") || header.Get("Retry-After") == "" ||
-			ready != 503 || !strings.Contains(fmt.Sprint(why), "is to be replaced") || testutil.ToFloat64(r.svc.metrics.recovery.serving) != 3 {
+			ready != 503 || !strings.Contains(fmt.Sprint(why), "is to be replaced") || r.metric("weir_recovery_state") != 3 {
 			return fmt.Errorf("%d %v %v, ready %d %v", status, out, header, ready, why)
 		}
 		return nil

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -104,23 +103,4 @@ func (m *metrics) found(subj *subject, row *pgstore.Row) {
 		where = "row"
 	}
 	m.lookUps.WithLabelValues(where).Inc()
-}
-
-// quiet lets the first of each kind of log line through, and then one per quietFor. Kinds are problem codes: few.
-type quiet struct {
-	mu   sync.Mutex
-	last map[string]time.Time
-}
-
-func (q *quiet) pass(kind string, now time.Time) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if now.Sub(q.last[kind]) < quietFor {
-		return false
-	}
-	if q.last == nil {
-		q.last = map[string]time.Time{}
-	}
-	q.last[kind] = now
-	return true
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/recovery"
+	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/pgstore"
 	"github.com/weir-project/weir/pkg/usageevent"
 )
@@ -24,6 +25,8 @@ const (
 	showWithin = 10 * time.Second
 	// elsewhereWithin is how long after a raise only a replica that sees the same Redis as the one that raised may begin.
 	elsewhereWithin = 10 * time.Second
+	// markWithin bounds taking the lead, and the barrier, which waits for every settle that is being committed.
+	markWithin = 5 * time.Second
 	// sayInterval is how often a recovery that waits says for what.
 	sayInterval = 10 * time.Second
 )
@@ -55,7 +58,7 @@ type recoverer struct {
 // recoverLost carries recoveries out while this replica leads, until ctx ends.
 func (s *Service) recoverLost(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if s.mayLead(s.epochs.last()) && s.catalogs.loaded() { // limits of executions are made from contracts
+		if s.epochs.MayLead(s.epochs.Last()) && s.catalogs.loaded() { // limits of executions are made from contracts
 			if err := s.lead(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errOver) {
 				s.logQuietly("lead", "a recovery of the budget store does not advance here", err)
 			}
@@ -70,7 +73,7 @@ func (s *Service) recoverLost(ctx context.Context) error {
 
 // lead carries the recovery out if nobody else does.
 func (s *Service) lead(ctx context.Context) error {
-	try, cancel := context.WithTimeout(ctx, raiseWithin)
+	try, cancel := context.WithTimeout(ctx, markWithin)
 	defer cancel()
 	lead, err := s.rows.TryLead(try)
 	if err != nil || lead == nil {
@@ -86,11 +89,11 @@ func (s *Service) lead(ctx context.Context) error {
 		return err
 	}
 	row, ok, err := s.rows.EpochRow(try)
-	if err != nil || !ok || !s.mayLead(row) {
+	if err != nil || !ok || !s.epochs.MayLead(row) {
 		return err
 	}
 	r.maker.Epoch, r.row, r.readAt = row.Epoch, row, s.deps.Now()
-	s.deps.Log.Warn("this replica leads the recovery of the budget store", "epoch", row.Epoch, "leases_end", leasesEnd(row, s.cfg.leaseReach()),
+	s.deps.Log.Warn("this replica leads the recovery of the budget store", "epoch", row.Epoch, "leases_end", s.epochs.LeasesEnd(row),
 		"about", s.recoveryLeft(row).Round(time.Second).String())
 	err = r.run(ctx)
 	s.metrics.recovery.step.Set(0)
@@ -99,7 +102,7 @@ func (s *Service) lead(ctx context.Context) error {
 
 // recoveryLeft is how long the leases of the lost epoch may still run, as of the reading of row.
 func (s *Service) recoveryLeft(row pgstore.RedisEpoch) time.Duration {
-	return max(0, leasesEnd(row, s.cfg.leaseReach()).Sub(row.Now))
+	return max(0, s.epochs.LeasesEnd(row).Sub(row.Now))
 }
 
 // run does one step after the other, each until it succeeds.
@@ -138,7 +141,7 @@ func (r *recoverer) run(ctx context.Context) error {
 // progress is where the recovery stands, by Postgres' clock.
 func (r *recoverer) progress() recovery.Progress {
 	p := r.did
-	p.Now, p.LeasesEnd = r.row.Now.Add(r.s.deps.Now().Sub(r.readAt)), leasesEnd(r.row, r.s.cfg.leaseReach())
+	p.Now, p.LeasesEnd = r.row.Now.Add(r.s.deps.Now().Sub(r.readAt)), r.s.epochs.LeasesEnd(r.row)
 	p.Barrier = !r.row.BarrierAt.IsZero()
 	return p
 }
@@ -166,13 +169,13 @@ func (r *recoverer) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	switch verdict, reason := recovery.Judge(r.s.judged(row), saysRedis(redis, false)); verdict {
+	switch verdict, reason := r.s.epochs.Judge(row, redis); verdict {
 	case recovery.Recover:
 		return nil
 	case recovery.Begin:
 		return r.begin(ctx, redis)
 	case recovery.Raise:
-		r.s.raiseSeen(ctx, row, redis, "again, while it was recovering: "+reason, r.readAt)
+		r.s.epochs.RaiseSeen(ctx, row, redis, "again, while it was recovering: "+reason, r.readAt)
 		return errOver
 	default:
 		return fmt.Errorf("%w: %s", errRefused, reason)
@@ -213,9 +216,10 @@ func (r *recoverer) do(ctx context.Context, step recovery.Step) error {
 	case recovery.Wait:
 		return r.wait(ctx)
 	case recovery.Barrier:
-		write, cancel := context.WithTimeout(ctx, raiseWithin)
+		write, cancel := context.WithTimeout(ctx, markWithin)
 		defer cancel()
-		_, err := r.s.rows.AddBarrier(write, r.maker.Epoch, r.s.markers(r.maker.Epoch, usageevent.EpochBarrier))
+		markers := pgstore.EpochMarkers(r.s.cfg.Secret, r.maker.Epoch, usageevent.EpochBarrier, topics.UsageEvents.Partitions())
+		_, err := r.s.rows.AddBarrier(write, r.maker.Epoch, markers)
 		return err
 	case recovery.Load:
 		return r.done(&r.did.Loaded, r.load(ctx))

@@ -11,6 +11,9 @@ import (
 	"github.com/weir-project/weir/services/admission/holdcache"
 )
 
+// showInterval is how often a recovery is looked for.
+const showInterval = 300 * time.Millisecond
+
 // showHolds shows, while the counters are made anew, the open holds that this replica remembers, as their owners would with
 // their receipts. What is shown is counted from the end of the recovery on; a hold whose lease is over by then is ended by
 // the reaper as any other, its estimate kept. The leader waits for every replica that is there (pgstore.Unshown).
@@ -18,14 +21,14 @@ func (s *Service) showHolds(ctx context.Context) error {
 	for ctx.Err() == nil {
 		// The row before anything else: what ended before the markers has a row by now, and what ends after them drops the
 		// hold again when the journal is applied (see keepHold).
-		if epoch, ok := s.epochs.recovering(s.deps.Now()); ok && s.catalogs.loaded() {
+		if epoch, ok := s.epochs.Recovering(s.deps.Now()); ok && s.catalogs.loaded() {
 			if err := s.showOnce(ctx, epoch.Epoch); err == nil {
-				s.shown.Store(epoch.Epoch)
+				s.epochs.Shown(epoch.Epoch)
 			} else if ctx.Err() == nil {
 				s.logQuietly("show", "holds could not be shown to the recovery yet", err)
 			}
 		}
-		pause(ctx, epochInterval)
+		pause(ctx, showInterval)
 	}
 	return nil
 }

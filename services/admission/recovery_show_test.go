@@ -126,7 +126,7 @@ func TestLeaderWaitsForReplicas(t *testing.T) {
 		if !row.Recovering || !row.BarrierAt.IsZero() {
 			t.Fatalf("it does not wait: %+v", row)
 		}
-		if over := row.Now.Sub(leasesEnd(row, r.svc.cfg.leaseReach())); over < time.Second {
+		if over := row.Now.Sub(r.svc.epochs.LeasesEnd(row)); over < time.Second {
 			return fmt.Errorf("%s", over)
 		}
 		return nil

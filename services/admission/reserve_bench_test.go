@@ -21,6 +21,8 @@ import (
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 	"github.com/weir-project/weir/pkg/identity"
+	"github.com/weir-project/weir/pkg/pgstore"
+	"github.com/weir-project/weir/services/admission/epoch"
 	"github.com/weir-project/weir/services/admission/holdcache"
 )
 
@@ -50,7 +52,7 @@ func newReserveBench(b testing.TB, saving bool) *reserveBench {
 	s.decisions = newDecisions(s.metrics, nil, 100, nil)
 	s.holds = holdcache.New(1<<17, s.metrics.forgotten.Inc)
 	s.kills.mirrorRead.Store(true)
-	s.epochs.at, s.epochs.row.Epoch = time.Now().Add(24*time.Hour), 4_000_000_000_000_007
+	s.epochs = epochs{epoch.Fixed(s.deps.Now, pgstore.RedisEpoch{Epoch: 4_000_000_000_000_007}, time.Now().Add(24*time.Hour), nil)}
 
 	key, err := identity.NewAPIKey(rand.Reader)
 	must(err)

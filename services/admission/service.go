@@ -11,11 +11,9 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/bus"
@@ -24,6 +22,7 @@ import (
 	"github.com/weir-project/weir/pkg/lifecycle"
 	"github.com/weir-project/weir/pkg/obs"
 	"github.com/weir-project/weir/pkg/pgstore"
+	"github.com/weir-project/weir/services/admission/epoch"
 	"github.com/weir-project/weir/services/admission/holdcache"
 )
 
@@ -69,13 +68,7 @@ type Service struct {
 	jwks     *identity.JWKS
 	id       string // of this process, drawn at the start
 	holds    *holdcache.Cache
-	shown    atomic.Int64 // the last epoch to which every hold was shown
-	reported reported
 	epochs   epochs
-	reading  singleflight.Group      // of the epoch
-	losses   chan budgetstore.Tenant // one that was seen to be lost
-	outdated context.Context         // ends, with the reason as its cause, when this replica turns out to be too old
-	retire   context.CancelCauseFunc // ends outdated
 	// revocations came while nobody was served.
 	revocations revocations
 	kills       *killSwitch
@@ -89,21 +82,22 @@ type Service struct {
 	bodies      sync.Pool // of *[]byte, for what is asked and answered, each at most maxRoom
 	observe     *obs.Server
 	metrics     *metrics
-	quiet       quiet
+	quiet       obs.Quiet
 }
 
 // New builds a replica and takes its port. Redis must answer now, because its eviction policy decides whether it may be
 // used at all; Kafka and Postgres may come later. ctx bounds the start and, once it ends, everything.
 func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
-	s := &Service{cfg: cfg, deps: deps, life: ctx, losses: make(chan budgetstore.Tenant, 1), observe: obs.NewServer(deps.Registry), metrics: newMetrics(deps.Registry)}
+	s := &Service{cfg: cfg, deps: deps, life: ctx, observe: obs.NewServer(deps.Registry), metrics: newMetrics(deps.Registry)}
 	s.cfg.layout = cmp.Or(cfg.layout, budgetstore.Layout)
-	s.outdated, s.retire = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := s.prepareMemory(); err != nil {
 		return nil, err
 	}
 	if err := s.connect(ctx); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
+	s.epochs = epochs{epoch.New(ctx, epoch.Config{Replica: s.id, Layout: s.cfg.layout, MaxLease: cfg.MaxLease, Deadline: cfg.Deadline, Secret: cfg.Secret},
+		epoch.Deps{Log: deps.Log, Registry: deps.Registry, Now: deps.Now, Rows: s.rows, Counters: s.counters, Holds: s.holds, BeforeServing: s.revokeQueued})}
 	s.followCatalogs()
 	s.decisions = newDecisions(s.metrics, deps.Log, cfg.SampleAdmits, s.producer.Produce)
 	var err error
@@ -191,14 +185,14 @@ func (s *Service) Run(ctx context.Context) error {
 	if s.grpcListener != nil {
 		g.Add("grpc", lifecycle.Intake, s.serveGRPC)
 	}
-	g.Add("journal", lifecycle.Consumers, s.untilOutdated(s.journal.Run))
-	g.Add("windows", lifecycle.Consumers, s.untilOutdated(s.windows.Run))
+	g.Add("journal", lifecycle.Consumers, s.epochs.UntilOutdated(s.journal.Run))
+	g.Add("windows", lifecycle.Consumers, s.epochs.UntilOutdated(s.windows.Run))
 	g.Add("reaper", lifecycle.Consumers, s.reap)
 	g.Add("pruner", lifecycle.Consumers, s.prune)
 	for _, f := range s.catalogs.followers {
 		g.Add("follow "+f.Topic().Name(), lifecycle.Consumers, f.Run)
 	}
-	g.Add("epoch", lifecycle.Consumers, s.watchEpoch)
+	g.Add("epoch", lifecycle.Consumers, s.epochs.Watch)
 	g.Add("recovery", lifecycle.Consumers, s.recoverLost)
 	g.Add("show-holds", lifecycle.Consumers, s.showHolds)
 	g.Add("kill-mirror", lifecycle.Consumers, s.watchKills)

@@ -12,6 +12,11 @@ import (
 // tenantTries bounds how often a call looks again: another replica may be between any two steps of makeTenant.
 const tenantTries = 4
 
+// isLoss reports whether counters are certainly not those of the epoch.
+func isLoss(err error) bool {
+	return errors.Is(err, budgetstore.ErrLost) || errors.Is(err, budgetstore.ErrEpoch)
+}
+
 // onTenant runs op, which needs the tenant's counters. Where they do not exist because nobody made them yet, it makes
 // them and runs op again. Where they must exist and do not, the error stays budgetstore.ErrLost and the epoch is over: a
 // lost budget is never replaced by a fresh one (I2).

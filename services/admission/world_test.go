@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -249,6 +250,28 @@ func (w *world) eventually(what string, ok func() error) {
 }
 
 type object = map[string]any
+
+// metric is the value of a counter or a gauge, of the series whose labels have these values; 0 where there is none.
+func (r *replica) metric(name string, labels ...string) float64 {
+	r.w.t.Helper()
+	families, err := r.svc.deps.Registry.Gather()
+	r.w.must(err)
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			var values []string
+			for _, l := range m.GetLabel() {
+				values = append(values, l.GetValue())
+			}
+			if slices.Equal(values, labels) {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return 0
+}
 
 // do sends one request; body nil sends none.
 func (r *replica) do(method, path, key string, body any, headers ...string) (int, object, http.Header) {

@@ -1,4 +1,4 @@
-package admission
+package epoch
 
 import (
 	"testing"
@@ -35,14 +35,14 @@ func TestLeasesEndOfTheLongest(t *testing.T) {
 // answer, nor soon after.
 func TestServedFor(t *testing.T) {
 	at := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
-	e := new(epochs)
+	e := new(state)
 	ready := pgstore.RedisEpoch{Epoch: 7}
 	served := func(now time.Time) bool { e.set(ready, now, nil); return e.servedFor(time.Minute, now) }
 	if !served(at) {
 		t.Error("nothing was ever amiss")
 	}
 	for name, amiss := range map[string]func(now time.Time){
-		"refused":         func(now time.Time) { e.set(ready, now, errRefused) },
+		"refused":         func(now time.Time) { e.set(ready, now, ErrRefused) },
 		"recovering":      func(now time.Time) { e.set(pgstore.RedisEpoch{Epoch: 8, Recovering: true}, now, nil) },
 		"Redis is silent": func(now time.Time) { e.unanswered(now) },
 	} {
