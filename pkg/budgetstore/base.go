@@ -208,15 +208,11 @@ func (s *Store) ClearOthers(ctx context.Context, m Maker, alive func(context.Con
 			}
 		}
 	}
-	cluster, ok := s.probe.(*redis.ClusterClient)
-	if !ok {
-		return removed, errors.Join(walk(ctx, s.probe), ctx.Err())
+	masters, err := s.masters(ctx)
+	if err != nil {
+		return 0, err
 	}
-	var nodes []*redis.Client // one after the other, because they share the count
-	if err := cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error { nodes = append(nodes, c); return nil }); err != nil {
-		return 0, fmt.Errorf("%w: masters: %w", ErrUnavailable, err)
-	}
-	for _, c := range nodes {
+	for _, c := range masters {
 		if err := walk(ctx, c); err != nil {
 			return removed, err
 		}

@@ -3,6 +3,7 @@
 package budgetstore
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -44,6 +45,21 @@ func TestFieldReport41Cluster(t *testing.T) {
 		if err != nil || keys == "0" {
 			t.Errorf("node %s has %s keys: the tenants are not spread over all nodes (%v)", n.Address, keys, err)
 		}
+	}
+	clearsAll(t, store, len(tenants), len(nodes))
+}
+
+// clearsAll clears what the tenants left on all nodes, and then looks at each node once more. The client calls back for all
+// nodes at once: the race detector tells whether that is heeded.
+func clearsAll(t *testing.T, store *Store, tenants, nodes int) {
+	later, visits := Maker{Epoch: testEpoch + 1, Generation: 1}, 0
+	alive := func(context.Context) error { visits++; return nil }
+	if removed, err := store.ClearOthers(t.Context(), later, alive); err != nil || removed < tenants {
+		t.Errorf("%d keys of %d tenants are removed: %v", removed, tenants, err)
+	}
+	visits = 0
+	if removed, err := store.ClearOthers(t.Context(), later, alive); err != nil || removed != 0 || visits != nodes {
+		t.Errorf("%d keys were left on %d nodes of %d: %v", removed, visits, nodes, err)
 	}
 }
 

@@ -95,10 +95,19 @@ const sealKey = "w:seal"
 
 // Inspect asks Redis what it is, whatever Allow says. ErrUnavailable where it does not answer, or is a replica.
 func (s *Store) Inspect(ctx context.Context) (Standing, error) {
-	out, err := s.masters(ctx)
+	masters, err := s.masters(ctx)
 	if err != nil {
 		return Standing{}, err
 	}
+	var out Standing
+	for _, c := range masters {
+		if err := out.ask(ctx, c); err != nil {
+			return Standing{}, err
+		}
+	}
+	slices.Sort(out.ReplicationIDs)
+	slices.Sort(out.Runs)
+	out.ReplicationIDs = slices.Compact(out.ReplicationIDs)
 	// One after the other, not as a pair: the two keys are in different slots of a Cluster.
 	if out.Epoch, err = s.probe.Get(ctx, epochKey).Int64(); err != nil && !errors.Is(err, redis.Nil) {
 		return Standing{}, fmt.Errorf("%w: inspect: %w", ErrUnavailable, err)
@@ -109,41 +118,45 @@ func (s *Store) Inspect(ctx context.Context) (Standing, error) {
 	return out, nil
 }
 
-// masters asks each master who it is.
-func (s *Store) masters(ctx context.Context) (Standing, error) {
-	var mu sync.Mutex
-	var out Standing
-	ask := func(ctx context.Context, c redis.Cmdable) error {
-		server, err := c.Info(ctx, "server").Result()
-		if err != nil {
-			return fmt.Errorf("%w: info server: %w", ErrUnavailable, err)
-		}
-		info, err := c.Info(ctx, "replication").Result()
-		if err != nil {
-			return fmt.Errorf("%w: info replication: %w", ErrUnavailable, err)
-		}
-		id := infoField(info, "master_replid")
-		if role := infoField(info, "role"); role != "master" || id == "" {
-			return fmt.Errorf("%w: its role is %q, its replication id %q", ErrUnavailable, role, id)
-		}
+// masters are the nodes that hold keys: the only one, or those of a Cluster.
+func (s *Store) masters(ctx context.Context) ([]redis.Cmdable, error) {
+	cluster, ok := s.probe.(*redis.ClusterClient)
+	if !ok {
+		return []redis.Cmdable{s.probe}, nil
+	}
+	var mu sync.Mutex // the client calls back for all of them at once
+	var nodes []redis.Cmdable
+	err := cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
 		mu.Lock()
 		defer mu.Unlock()
-		out.ReplicationIDs, out.Runs = append(out.ReplicationIDs, id), append(out.Runs, infoField(server, "run_id"))
-		if former := infoField(info, "master_replid2"); strings.Trim(former, "0") != "" {
-			out.Formerly = append(out.Formerly, former)
-		}
+		nodes = append(nodes, c)
 		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: masters: %w", ErrUnavailable, err)
 	}
-	var err error
-	if cluster, ok := s.probe.(*redis.ClusterClient); ok {
-		err = cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return ask(ctx, c) })
-	} else {
-		err = ask(ctx, s.probe)
+	return nodes, nil
+}
+
+// ask adds what a master says of itself.
+func (s *Standing) ask(ctx context.Context, c redis.Cmdable) error {
+	server, err := c.Info(ctx, "server").Result()
+	if err != nil {
+		return fmt.Errorf("%w: info server: %w", ErrUnavailable, err)
 	}
-	slices.Sort(out.ReplicationIDs)
-	slices.Sort(out.Runs)
-	out.ReplicationIDs = slices.Compact(out.ReplicationIDs)
-	return out, err
+	info, err := c.Info(ctx, "replication").Result()
+	if err != nil {
+		return fmt.Errorf("%w: info replication: %w", ErrUnavailable, err)
+	}
+	id := infoField(info, "master_replid")
+	if role := infoField(info, "role"); role != "master" || id == "" {
+		return fmt.Errorf("%w: its role is %q, its replication id %q", ErrUnavailable, role, id)
+	}
+	s.ReplicationIDs, s.Runs = append(s.ReplicationIDs, id), append(s.Runs, infoField(server, "run_id"))
+	if former := infoField(info, "master_replid2"); strings.Trim(former, "0") != "" {
+		s.Formerly = append(s.Formerly, former)
+	}
+	return nil
 }
 
 // infoField is one line of INFO; "" if it is not there.

@@ -178,10 +178,8 @@ func (s *Store) check(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: info: %w", ErrUnavailable, err)
 	}
-	for line := range strings.Lines(info) {
-		if policy, ok := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:"); ok && policy != "noeviction" {
-			return fmt.Errorf("%w, not %s", ErrEviction, policy)
-		}
+	if policy := infoField(info, "maxmemory_policy"); policy != "" && policy != "noeviction" {
+		return fmt.Errorf("%w, not %s", ErrEviction, policy)
 	}
 	return nil
 }
