@@ -38,17 +38,12 @@ func NewAPIKey(random io.Reader) (APIKey, error) {
 		return APIKey{}, fmt.Errorf("identity: read randomness for an API key: %w", err)
 	}
 	id, secret := base32Text(raw[:keyIDBytes]), base32Text(raw[keyIDBytes:])
-	return APIKey{ID: id, Text: apiKeyPrefix + id + "_" + secret, Hash: HashSecret(secret)}, nil
+	hash := hashSecret(secret)
+	return APIKey{ID: id, Text: apiKeyPrefix + id + "_" + secret, Hash: hash[:]}, nil
 }
 
 func base32Text(b []byte) string {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b))
-}
-
-// HashSecret is the SHA-256 of a key's secret part.
-func HashSecret(secret string) []byte {
-	h := hashSecret(secret)
-	return h[:]
 }
 
 func hashSecret(secret string) [sha256.Size]byte {

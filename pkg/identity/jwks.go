@@ -16,8 +16,8 @@ import (
 // JWKS caches a key set (RFC 7517) that is fetched over HTTP. It is fetched again when it is older than jwksMaxAge, in
 // the background, and when a token names an unknown key, which is how a rotation shows; never more often than
 // jwksCoolDown and one fetch at a time. Until it can be fetched again nobody knows whether such a key is a new one: that
-// is ErrUnavailable, unless the last fetch was made for that very key. While the issuer is away the keys known go on being used for jwksMaxStale.
-// Safe for concurrent use.
+// is ErrUnavailable, unless the last fetch was made for that very key. While the issuer is away the keys known go on being
+// used for jwksMaxStale. Safe for concurrent use.
 type JWKS struct {
 	url    string
 	client *http.Client

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -47,7 +48,7 @@ type Receipt struct {
 // answer is an error, never an unsigned receipt.
 func SignReceipt(s Secret, r Receipt) (string, error) {
 	if s.IsZero() {
-		return "", fmt.Errorf("identity: no secret to sign receipts with")
+		return "", errors.New("identity: no secret to sign receipts with")
 	}
 	m := s.macs.Get().(*mac)
 	defer s.macs.Put(m)

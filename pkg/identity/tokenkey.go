@@ -69,9 +69,6 @@ func (k TokenKey) String() string { return k.ID }
 // GoString keeps the private half out of %#v.
 func (k TokenKey) GoString() string { return "identity.TokenKey(" + k.ID + ")" }
 
-// IsZero reports whether there is no key.
-func (k TokenKey) IsZero() bool { return len(k.private) == 0 }
-
 // Record is the value that admission publishes on control.keys.v1 under the key's id. It has no end: a key is retired
 // by publishing it again with a not_after.
 func (k TokenKey) Record() *weirv1.SigningKey {

@@ -46,24 +46,10 @@ func (o *Object) OptionalText(name, value string) {
 	}
 }
 
-// OptionalString is String, left out where it is empty (omitempty).
-func (o *Object) OptionalString(name, value string) {
-	if value != "" {
-		o.String(name, value)
-	}
-}
-
 // Int is a member that is a whole number.
 func (o *Object) Int(name string, value int64) {
 	o.name(name)
 	o.buf = strconv.AppendInt(o.buf, value, 10)
-}
-
-// OptionalInt is Int, left out where it is zero (omitempty).
-func (o *Object) OptionalInt(name string, value int64) {
-	if value != 0 {
-		o.Int(name, value)
-	}
 }
 
 // Bool is a member that is true or false.
@@ -81,15 +67,7 @@ func (o *Object) Strings(name string, list []string) {
 		o.Null(name)
 		return
 	}
-	o.name(name)
-	o.buf = append(o.buf, '[')
-	for i, s := range list {
-		if i > 0 {
-			o.buf = append(o.buf, ',')
-		}
-		o.buf = AppendString(o.buf, s)
-	}
-	o.buf = append(o.buf, ']')
+	o.list(name, list, AppendString)
 }
 
 // Raw is a member whose value is JSON already, compact.
@@ -117,13 +95,7 @@ func (o *Object) Plain(name, value string) {
 	o.buf = append(append(append(o.buf, '"'), value...), '"')
 }
 
-// Number is a member that is a quantity, which is written as a number.
-func (o *Object) Number(name string, quantity money.Decimal) {
-	o.name(name)
-	o.buf, _ = quantity.AppendText(o.buf) // cannot fail
-}
-
-// Entry is Number with a name that is not the caller's own: it is escaped as OptionalText does.
+// Entry is a member that is a quantity, with a name that is not the caller's own: it is escaped as OptionalText does.
 func (o *Object) Entry(name string, quantity money.Decimal) {
 	if o.buf[len(o.buf)-1] != '{' {
 		o.buf = append(o.buf, ',')
@@ -131,15 +103,17 @@ func (o *Object) Entry(name string, quantity money.Decimal) {
 	o.buf, _ = quantity.AppendText(append(AppendText(o.buf, name), ':')) // cannot fail
 }
 
-// Texts is Strings as OptionalText writes them.
-func (o *Object) Texts(name string, list []string) {
+// Texts is a member that is a list of strings, as OptionalText writes them; nil is an empty one.
+func (o *Object) Texts(name string, list []string) { o.list(name, list, AppendText) }
+
+func (o *Object) list(name string, list []string, add func([]byte, string) []byte) {
 	o.name(name)
 	o.buf = append(o.buf, '[')
 	for i, s := range list {
 		if i > 0 {
 			o.buf = append(o.buf, ',')
 		}
-		o.buf = AppendText(o.buf, s)
+		o.buf = add(o.buf, s)
 	}
 	o.buf = append(o.buf, ']')
 }
@@ -148,13 +122,6 @@ func (o *Object) Texts(name string, list []string) {
 func (o *Object) Appended(name string, add func(b []byte) []byte) {
 	o.name(name)
 	o.buf = add(o.buf)
-}
-
-// Object is a member that is an object, which fill writes.
-func (o *Object) Object(name string, fill func(*Object)) {
-	o.Open(name)
-	fill(o)
-	o.Close()
 }
 
 // Open begins a member that is an object: what is written until Close are its members.

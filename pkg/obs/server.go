@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -141,14 +140,4 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body) // the client went away: nobody is left to tell
-}
-
-// Names returns the names of the readiness checks, sorted; for the services' documentation and tests.
-func (s *Server) Names() []string {
-	names := make([]string, len(s.checks))
-	for i, c := range s.checks {
-		names[i] = c.name
-	}
-	slices.Sort(names)
-	return names
 }

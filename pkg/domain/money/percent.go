@@ -30,9 +30,6 @@ func ParsePercent(s string) (Percent, error) {
 // the markup of a reversal cancels the markup of what it reverses.
 func ApplyMarkup(raw USD, p Percent) USD { return USD{raw.line(p.shift(2).add(whole(1)))} }
 
-// IsZero reports whether there is no markup.
-func (p Percent) IsZero() bool { return p.sign() == 0 }
-
 // Cmp is -1, 0 or +1 as p is less than, equal to or greater than q.
 func (p Percent) Cmp(q Percent) int { return p.cmp(q.number) }
 

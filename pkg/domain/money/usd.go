@@ -1,10 +1,6 @@
 package money
 
-import (
-	"fmt"
-
-	"github.com/shopspring/decimal"
-)
+import "fmt"
 
 // Scale is the number of fractional digits of an amount, that of the ledger's
 // Decimal(38,18) columns.
@@ -50,26 +46,6 @@ func (a USD) Sign() int { return a.sign() }
 
 // IsZero reports whether a is 0.
 func (a USD) IsZero() bool { return a.sign() == 0 }
-
-// Split divides a into n parts which differ by at most one unit of the last
-// digit (1e-18 dollars) and add up to a exactly; the earlier parts are the
-// larger. n below 1 gives nil.
-func (a USD) Split(n int) []USD {
-	if n < 1 {
-		return nil
-	}
-	q, r := a.decimal().QuoRem(decimal.NewFromInt(int64(n)), Scale)
-	unit := decimal.New(int64(a.Sign()), -Scale)
-	extra := r.Shift(Scale).Abs().IntPart()
-	parts := make([]USD, n)
-	for i := range parts {
-		parts[i] = USD{of(q)}
-		if int64(i) < extra {
-			parts[i] = USD{of(q.Add(unit))}
-		}
-	}
-	return parts
-}
 
 // String is the plain decimal text, for example "0.022128".
 func (a USD) String() string { return a.text() }
