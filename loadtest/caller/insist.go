@@ -28,11 +28,9 @@ func Insist(ctx context.Context, seen func(*Refusal), do func() error) error {
 			}
 			wait = r.RetryAfter
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			timer.Stop()
 			return errors.Join(ctx.Err(), err)
 		}
 	}

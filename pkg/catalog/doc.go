@@ -5,5 +5,5 @@
 // replica has all of it; bounded by the topics, which are compacted). It owns no decision.
 //
 // Invariants: readers get immutable values; a record that does not decode leaves the last good value in place and is
-// reported through Options.Bad, because refusing a whole catalog for one bad value would stop every tenant.
+// told to its Bad, because refusing a whole catalog for one bad value would stop every tenant.
 package catalog

@@ -41,12 +41,10 @@ func (d *Dependency) Wait(ctx context.Context, ask func(context.Context) error) 
 			return false
 		}
 		d.log.Warn("waiting for "+d.name, "error", err)
-		pause := time.NewTimer(askAgain)
 		select {
 		case <-ctx.Done():
-			pause.Stop()
 			return false
-		case <-pause.C:
+		case <-time.After(askAgain):
 		}
 	}
 }

@@ -47,15 +47,11 @@ func (b *Book) Dearest(provider string, at time.Time, e Estimate) (money.USD, er
 }
 
 // inForce lists the versions of all models of a provider at an instant.
-func (b *Book) inForce(provider string, at time.Time) []Version {
-	names, most := BookNames(provider), 0
-	for _, name := range names {
-		most += len(b.byProvider[name])
-	}
-	versions := make([]Version, 0, most)
-	for _, name := range names {
+func (b *Book) inForce(provider string, at time.Time) []*Version {
+	var versions []*Version
+	for _, name := range BookNames(provider) {
 		for _, h := range b.byProvider[name] {
-			if v, ok := h.At(at); ok {
+			if v := h.inForce(at); v != nil {
 				versions = append(versions, v)
 			}
 		}
@@ -67,12 +63,11 @@ func (b *Book) inForce(provider string, at time.Time) []Version {
 // versions, for a prompt of context tokens; false where none has a rate. Where
 // one rate holds for all of it, rates are compared and only the highest is
 // multiplied: a tenth of the work.
-func dearest(versions []Version, m usage.Meter, quantity money.Decimal, context int64) (money.USD, bool) {
+func dearest(versions []*Version, m usage.Meter, quantity money.Decimal, context int64) (money.USD, bool) {
 	var highest money.USD
 	var rate money.Decimal
 	found := false
-	for i := range versions {
-		v := &versions[i]
+	for _, v := range versions {
 		if v.Tier.Graduated {
 			if cost, ok := v.costOf(m, quantity, context); ok {
 				highest, found = dearer(highest, cost), true

@@ -36,10 +36,10 @@ type FieldChange struct{ Field, Old, New string }
 func Diff(old *Book, rows []Version, at time.Time) []Change {
 	var changes []Change
 	for _, row := range rows {
-		h, known := old.History(row.Provider, row.Model)
-		before, known2 := h.At(at)
+		h, _ := old.History(row.Provider, row.Model)
+		before, known := h.At(at)
 		c := Change{Kind: Changed, Provider: row.Provider, Model: row.Model}
-		if !known || !known2 {
+		if !known {
 			c.Kind = Added
 		}
 		c.Fields, c.Jump = fieldChanges(before, row)

@@ -1,8 +1,8 @@
 package pricing
 
 import (
-	"strconv"
 	"strings"
+	"time"
 )
 
 // BookNames are the names under which the book may list a provider.
@@ -64,31 +64,14 @@ func keyPrefix(provider string) string {
 // -2025-08-07, -20250929, @20250929, -2025-08 and -08-2025. A number that is
 // no date of this century stays.
 func withoutDate(model string) (string, bool) {
-	for _, layout := range [...]string{"-YYYY-MM-DD", "-YYYYMMDD", "@YYYYMMDD", "-YYYY-MM", "-MM-YYYY"} {
+	for _, layout := range [...]string{"-2006-01-02", "-20060102", "@20060102", "-2006-01", "-01-2006"} {
 		cut := len(model) - len(layout)
-		if cut > 0 && isDate(model[cut:], layout) {
+		if cut <= 0 || model[cut] != layout[0] {
+			continue
+		}
+		if date, err := time.Parse(layout, model[cut:]); err == nil && date.Year()/100 == 20 {
 			return model[:cut], true
 		}
 	}
 	return model, false
-}
-
-func isDate(s, layout string) bool {
-	part := map[byte]string{}
-	for i := range len(layout) {
-		switch c := layout[i]; c {
-		case 'Y', 'M', 'D':
-			part[c] += s[i : i+1]
-		default:
-			if s[i] != c {
-				return false
-			}
-		}
-	}
-	return within(part['Y'], 2000, 2099) && within(part['M'], 1, 12) && (part['D'] == "" || within(part['D'], 1, 31))
-}
-
-func within(s string, low, high uint64) bool {
-	n, err := strconv.ParseUint(s, 10, 32)
-	return err == nil && low <= n && n <= high
 }

@@ -169,18 +169,11 @@ func (c Contract) Validate() error {
 
 // Equal reports whether two versions say the same, their dates aside.
 func (c Contract) Equal(o Contract) bool {
-	if len(c.Identities) != len(o.Identities) {
-		return false
-	}
-	for i := range c.Identities {
-		if c.Identities[i] != o.Identities[i] {
-			return false
-		}
-	}
 	return c.Removed == o.Removed && c.Plan == o.Plan && c.Limits == o.Limits && c.Ceilings == o.Ceilings &&
 		c.Count == o.Count && c.SoftDay == o.SoftDay && c.Overrun.Cmp(o.Overrun) == 0 && c.Markup.Cmp(o.Markup) == 0 &&
 		c.Timezone == o.Timezone && c.Month == o.Month && c.Ladder == o.Ladder && c.Execution == o.Execution &&
-		c.HoldsUnpriced() == o.HoldsUnpriced() && c.Actions.Equal(o.Actions) && slices.Equal(c.Scopes, o.Scopes)
+		c.HoldsUnpriced() == o.HoldsUnpriced() && c.Actions.Equal(o.Actions) &&
+		slices.Equal(c.Identities, o.Identities) && slices.Equal(c.Scopes, o.Scopes)
 }
 
 // History is every version of one tenant's contract, the oldest first.
@@ -217,6 +210,5 @@ func (h History) With(c Contract) (History, error) {
 		return h, fmt.Errorf("tenant %s: a version effective from %s would precede the newest one (%s)",
 			h.ID, c.EffectiveFrom.Format(time.RFC3339), h.Versions[n-1].EffectiveFrom.Format(time.RFC3339))
 	}
-	versions := append(append([]Contract(nil), h.Versions...), c)
-	return History{ID: h.ID, Versions: versions}, nil
+	return History{ID: h.ID, Versions: append(slices.Clone(h.Versions), c)}, nil
 }

@@ -16,13 +16,8 @@ func KeysAt(t time.Time, loc *time.Location) Keys {
 	return Keys{Minute: floor(t.Unix(), 60), Hour: floor(t.Unix(), 3600), Day: day, Month: day / 100}
 }
 
-func floor(n, step int64) int64 {
-	if m := n % step; m < 0 {
-		return n - m - step
-	} else {
-		return n - m
-	}
-}
+// floor is the greatest multiple of step that is not above n.
+func floor(n, step int64) int64 { return n - (n%step+step)%step }
 
 // DayOf returns the day of t in loc as YYYYMMDD: the local date, except that a clock set back over midnight does not
 // return to the day before.

@@ -17,8 +17,7 @@ func (r *row) plausible() {
 		r.tier(tier)
 	}
 	r.expected()
-	free := func(rate pricing.Rate) bool { return rate.USDPerUnit.IsZero() }
-	if !slices.ContainsFunc(r.version.Rates, func(x pricing.Rate) bool { return !free(x) }) {
+	if !slices.ContainsFunc(r.version.Rates, func(rate pricing.Rate) bool { return !rate.USDPerUnit.IsZero() }) {
 		r.report("", Free, "every price is zero: calls will cost nothing")
 	}
 }

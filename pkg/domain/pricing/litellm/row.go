@@ -48,7 +48,8 @@ func (r *row) read(raw json.RawMessage) bool {
 		r.field(f.key, f.value)
 	}
 	r.dependent()
-	r.version.Tier.Inclusive = len(r.thresholds()) > 0 && r.version.Provider == "xai"
+	above := func(rate pricing.Rate) bool { return rate.AboveTokens > 0 }
+	r.version.Tier.Inclusive = r.version.Provider == "xai" && slices.ContainsFunc(r.version.Rates, above)
 	if len(r.version.Rates) == 0 {
 		r.report("", Skipped, "no price")
 		return false
@@ -188,15 +189,4 @@ func (r *row) find(m usage.Meter, tier string, above int64) (money.Decimal, bool
 		}
 	}
 	return money.Decimal{}, false
-}
-
-// thresholds lists the prompt lengths above which some rate changes.
-func (r *row) thresholds() []int64 {
-	var at []int64
-	for _, rate := range r.version.Rates {
-		if rate.AboveTokens > 0 && !slices.Contains(at, rate.AboveTokens) {
-			at = append(at, rate.AboveTokens)
-		}
-	}
-	return at
 }
