@@ -38,12 +38,13 @@ func missing(d usageevent.Data) string {
 
 // namesIn are the members of a provider's object or, where it is a whole response, of the usage object in it.
 func namesIn(raw json.RawMessage) []string {
-	var o map[string]json.RawMessage
+	var o, inner map[string]json.RawMessage
 	if json.Unmarshal(raw, &o) != nil {
 		return nil
 	}
-	if inner := namesIn(o["usage"]); len(inner) > 0 {
-		return inner
+	// One level deep: whoever nests it in itself without end must not have all of it read at each level.
+	if json.Unmarshal(o["usage"], &inner) == nil && len(inner) > 0 {
+		o = inner
 	}
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(o)) {
