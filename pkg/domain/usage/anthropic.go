@@ -127,11 +127,11 @@ func (u *Usage) addAnthropic(a *anthropicUsage) error {
 	u.Batch = u.Batch || a.ServiceTier == "batch"
 	u.InferenceGeo = string(a.InferenceGeo)
 	u.Speed = string(a.Speed)
-	u.add(Input, a.Input.n)
-	u.add(CacheRead, a.CacheRead.n)
+	u.Meters.Add(Input, a.Input.n)
+	u.Meters.Add(CacheRead, a.CacheRead.n)
 	u.addWrites(a.CacheWrite.n, a.Creation.FiveMinutes.n, a.Creation.OneHour.n)
-	u.add(Output, a.Output.n)
-	u.add(WebSearch, a.Tools.WebSearches.n)
+	u.Meters.Add(Output, a.Output.n)
+	u.Meters.Add(WebSearch, a.Tools.WebSearches.n)
 	passes := int64(0)
 	for _, it := range a.Iterations {
 		passes = plus(passes, it.Input.n+it.Output.n)
@@ -150,6 +150,6 @@ func (u *Usage) addWrites(total, fiveMinutes, oneHour int64) {
 	} else if split > total && total > 0 {
 		u.flag(FlagSplitMismatch)
 	}
-	u.add(CacheWrite5m, fiveMinutes)
-	u.add(CacheWrite1h, oneHour)
+	u.Meters.Add(CacheWrite5m, fiveMinutes)
+	u.Meters.Add(CacheWrite1h, oneHour)
 }

@@ -82,9 +82,9 @@ func parseBedrock(u *reading, raw []byte) (bool, error) {
 	if found.Total.set && !slices.Contains([]int64{plain, all, all + found.CacheWrite.n}, found.Total.n) {
 		u.flag(FlagTotalMismatch)
 	}
-	u.add(Input, found.Input.n)
-	u.add(CacheRead, found.CacheRead.n)
+	u.Meters.Add(Input, found.Input.n)
+	u.Meters.Add(CacheRead, found.CacheRead.n)
 	u.addWrites(found.CacheWrite.n, fiveMinutes, oneHour)
-	u.add(Output, found.Output.n)
+	u.Meters.Add(Output, found.Output.n)
 	return true, nil
 }

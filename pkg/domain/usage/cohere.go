@@ -62,10 +62,10 @@ func parseCohere(u *reading, raw []byte) (bool, error) {
 		u.flag(FlagMissing)
 		return false, nil
 	}
-	u.add(Input, billed.Input.n)
-	u.add(Output, billed.Output.n)
-	u.add(SearchUnits, billed.SearchUnits.n)
-	u.add(Classifications, billed.Classifications.n)
-	u.add(InputImages, billed.Images.n)
+	u.Meters.Add(Input, billed.Input.n)
+	u.Meters.Add(Output, billed.Output.n)
+	u.Meters.Add(SearchUnits, billed.SearchUnits.n)
+	u.Meters.Add(Classifications, billed.Classifications.n)
+	u.Meters.Add(InputImages, billed.Images.n)
 	return billed.Input.set, nil
 }

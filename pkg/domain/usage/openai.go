@@ -71,8 +71,9 @@ type openAIHead struct {
 	Usage       *openAIUsage `json:"usage"`
 }
 
-// readOpenAI finds the usage object in raw; nil means that there is none.
-// In a stream the last chunk that has one wins: totals are cumulative.
+// readOpenAI finds the usage object in raw; nil means that there is none,
+// which is flagged, or an error. In a stream the last chunk that has one wins:
+// totals are cumulative.
 func readOpenAI(u *reading, raw []byte) (*openAIUsage, error) {
 	var b openAIBody
 	if !u.plainly(raw, b.plainMember) {
@@ -81,28 +82,31 @@ func readOpenAI(u *reading, raw []byte) (*openAIUsage, error) {
 			return nil, err
 		}
 	}
-	found := b.Usage
-	if b.Stream == nil {
-		return u.openAIHead(&b, found), nil
-	}
 	if err := fits(b.Stream); err != nil {
 		return nil, err
+	}
+	found := b.Usage
+	if b.Stream == nil {
+		found = u.openAIHead(&b)
 	}
 	for _, chunk := range b.Stream {
 		var c openAIBody
 		if err := decode(chunk, &c); err != nil {
 			return nil, err
 		}
-		if last := u.openAIHead(&c, c.Usage); last != nil {
+		if last := u.openAIHead(&c); last != nil {
 			found = last
 		}
+	}
+	if found == nil {
+		u.flag(FlagMissing)
 	}
 	return found, nil
 }
 
 // openAIHead takes the labels of one body and returns its usage.
-func (u *Usage) openAIHead(b *openAIBody, found *openAIUsage) *openAIUsage {
-	head := openAIHead{b.ID, b.Model, b.ServiceTier, found}
+func (u *Usage) openAIHead(b *openAIBody) *openAIUsage {
+	head := openAIHead{b.ID, b.Model, b.ServiceTier, b.Usage}
 	if r := b.Response; r != nil {
 		head = r.openAIHead
 		if r.Body != nil {
@@ -166,12 +170,8 @@ func (u *Usage) checkTotal(o *openAIUsage, sums ...int64) {
 
 func parseOpenAI(u *reading, raw []byte) (bool, error) {
 	o, err := readOpenAI(u, raw)
-	if err != nil {
-		return false, err
-	}
 	if o == nil {
-		u.flag(FlagMissing)
-		return false, nil
+		return false, err
 	}
 	if err := u.addSeconds(o); err != nil {
 		return false, err
@@ -213,12 +213,8 @@ func (u *Usage) addSeconds(o *openAIUsage) error {
 // parseOpenAIImages: without details, all output of an image model is image.
 func parseOpenAIImages(u *reading, raw []byte) (bool, error) {
 	o, err := readOpenAI(u, raw)
-	if err != nil {
-		return false, err
-	}
 	if o == nil {
-		u.flag(FlagMissing)
-		return false, nil
+		return false, err
 	}
 	c := o.completion()
 	if d := o.OutputDetails; d == nil || !d.Image.set {
@@ -240,12 +236,8 @@ func parseOpenAIImages(u *reading, raw []byte) (bool, error) {
 // shows only as the gap between the total and its parts.
 func parseGeminiCompat(u *reading, raw []byte) (bool, error) {
 	o, err := readOpenAI(u, raw)
-	if err != nil {
-		return false, err
-	}
 	if o == nil {
-		u.flag(FlagMissing)
-		return false, nil
+		return false, err
 	}
 	p, c := o.prompt(), o.completion()
 	if gap := o.TotalTokens.n - p.total - c.total; o.TotalTokens.set && gap > 0 {

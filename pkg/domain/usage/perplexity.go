@@ -4,12 +4,8 @@ package usage
 // citations and searches outside the prompt, the completion and the total.
 func parsePerplexity(u *reading, raw []byte) (bool, error) {
 	o, err := readOpenAI(u, raw)
-	if err != nil {
-		return false, err
-	}
 	if o == nil {
-		u.flag(FlagMissing)
-		return false, nil
+		return false, err
 	}
 	p, c := o.prompt(), o.completion()
 	c.reasoning = 0
@@ -17,8 +13,8 @@ func parsePerplexity(u *reading, raw []byte) (bool, error) {
 	if err := u.addPrompt(p, CacheWrite); err != nil {
 		return false, err
 	}
-	u.add(Reasoning, o.ReasoningTokens.n)
-	u.add(Citation, o.CitationTokens.n)
-	u.add(WebSearch, o.SearchQueries.n)
+	u.Meters.Add(Reasoning, o.ReasoningTokens.n)
+	u.Meters.Add(Citation, o.CitationTokens.n)
+	u.Meters.Add(WebSearch, o.SearchQueries.n)
 	return true, u.addCompletion(c)
 }

@@ -31,13 +31,13 @@ func (u *Usage) addPrompt(p prompt, writes Meter) error {
 	take(take(rest-audio, &p.image), &p.video)
 	take(take(take(take(p.written, &text), &p.audio), &p.image), &p.video)
 
-	u.add(Input, text)
-	u.add(CacheRead, cached-audio)
-	u.add(AudioCacheRead, p.cachedAudio+audio)
-	u.add(writes, p.written)
-	u.add(InputAudio, p.audio)
-	u.add(InputImage, p.image)
-	u.add(InputVideo, p.video)
+	u.Meters.Add(Input, text)
+	u.Meters.Add(CacheRead, cached-audio)
+	u.Meters.Add(AudioCacheRead, p.cachedAudio+audio)
+	u.Meters.Add(writes, p.written)
+	u.Meters.Add(InputAudio, p.audio)
+	u.Meters.Add(InputImage, p.image)
+	u.Meters.Add(InputVideo, p.video)
 	return nil
 }
 
@@ -59,9 +59,9 @@ func (u *Usage) addCompletion(c completion) error {
 		return fmt.Errorf("%w: parts of the completion exceed it: %d tokens in all, of which reasoning %d, audio %d, image %d",
 			ErrNegative, c.total, c.reasoning, c.audio, c.image)
 	}
-	u.add(Output, plain)
-	u.add(Reasoning, c.reasoning)
-	u.add(OutputAudio, c.audio)
-	u.add(OutputImage, c.image)
+	u.Meters.Add(Output, plain)
+	u.Meters.Add(Reasoning, c.reasoning)
+	u.Meters.Add(OutputAudio, c.audio)
+	u.Meters.Add(OutputImage, c.image)
 	return nil
 }

@@ -121,18 +121,6 @@ func (u Usage) Tokens() (in, out int64) {
 	return in, out
 }
 
-// add counts n more of meter m; zero leaves no trace.
-func (u *Usage) add(m Meter, n int64) {
-	if n == 0 {
-		return
-	}
-	q := money.NewDecimal(n)
-	if before, more := u.Meters[m]; more {
-		q = before.Add(q)
-	}
-	u.Meters[m] = q
-}
-
 // flag notes a flag once; flags stay sorted.
 func (u *Usage) flag(f string) {
 	if at, found := slices.BinarySearch(u.Flags, f); !found {
