@@ -21,7 +21,7 @@ func readData(raw json.RawMessage) (Data, *Error) {
 	if err := readNames(o, &d); err != nil {
 		return Data{}, err
 	}
-	if d.Status = strings.ToUpper(d.Status); d.Status != "" && d.Status != "SUCCESS" && d.Status != "FAILED" && d.Status != "PARTIAL" {
+	if d.Status = strings.ToUpper(d.Status); d.Status != "" && !isStatus(d.Status) {
 		return Data{}, malformed(fmt.Sprintf("status is %q", clip(d.Status)))
 	}
 	if o.present("usage") {
@@ -178,15 +178,13 @@ func readReservation(raw json.RawMessage) (*Reservation, *Error) {
 	if r.Outcome, err = o.text("outcome", MaxID); err != nil {
 		return nil, err
 	}
-	switch r.Outcome {
-	case OutcomeSettled, OutcomeEstimated, OutcomeLate, OutcomeUnsettled:
-	default:
+	if !isOutcome(r.Outcome) {
 		return nil, malformed(fmt.Sprintf("reservation.outcome is %q", clip(r.Outcome)))
 	}
 	if r.OwnMode, err = o.text("own_mode", MaxID); err != nil {
 		return nil, err
 	}
-	if r.OwnMode != "" && r.OwnMode != OwnModeDirect && r.OwnMode != OwnModeJournal {
+	if r.OwnMode != "" && !isOwnMode(r.OwnMode) {
 		return nil, malformed(fmt.Sprintf("reservation.own_mode is %q", clip(r.OwnMode)))
 	}
 	if r.PriceVersion, err = o.text("price_version", MaxText); err != nil {

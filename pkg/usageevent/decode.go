@@ -118,11 +118,7 @@ func build(attr map[string]string, data json.RawMessage) (Event, *Error) {
 	if attr["specversion"] != "1.0" {
 		return Event{}, malformed(fmt.Sprintf("specversion is %q, not \"1.0\"", clip(attr["specversion"])))
 	}
-	limit := MaxID
-	if ev.Source == SourceAdmission || ev.Source == SourceBreaker {
-		limit = MaxOwnID
-	}
-	if err := requiredID("id", ev.ID, limit); err != nil {
+	if err := requiredID("id", ev.ID, maxIDOf(ev.Source)); err != nil {
 		return Event{}, err
 	}
 	if err := requiredID("source", ev.Source, MaxText); err != nil {

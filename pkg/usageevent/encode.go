@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"io"
 	"maps"
 	"slices"
 	"time"
@@ -201,7 +202,8 @@ func readCanonical(raw []byte) []byte {
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
-	if dec.Decode(&v) != nil || dec.More() {
+	err := dec.Decode(&v)
+	if _, end := dec.Token(); err != nil || end != io.EOF {
 		v = string(raw)
 	}
 	var out bytes.Buffer

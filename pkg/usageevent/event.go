@@ -35,6 +35,14 @@ const (
 	MaxBranches = 8
 )
 
+// maxIDOf bounds the id of an event of a source.
+func maxIDOf(source string) int {
+	if source == SourceAdmission || source == SourceBreaker {
+		return MaxOwnID
+	}
+	return MaxID
+}
+
 // Event is one CloudEvent. Subject is the tenant as its sender claims it; what counts is decided by the reader's trust.
 type Event struct {
 	ID, Source, Type, Subject string
@@ -81,6 +89,8 @@ type Data struct {
 	Marker *Marker
 }
 
+func isStatus(s string) bool { return s == "SUCCESS" || s == "FAILED" || s == "PARTIAL" }
+
 // Outcomes of a reservation, as admission reports them.
 const (
 	OutcomeSettled   = "settled"
@@ -89,11 +99,17 @@ const (
 	OutcomeUnsettled = "unsettled"
 )
 
+func isOutcome(s string) bool {
+	return s == OutcomeSettled || s == OutcomeEstimated || s == OutcomeLate || s == OutcomeUnsettled
+}
+
 // Own modes: who adds the amount to the tenant's own counters (ADR 0001).
 const (
 	OwnModeDirect  = "direct"
 	OwnModeJournal = "journal"
 )
+
+func isOwnMode(s string) bool { return s == OwnModeDirect || s == OwnModeJournal }
 
 // Reservation is what admission knew about the hold when it wrote the event.
 type Reservation struct {

@@ -14,11 +14,7 @@ import (
 // plain reports whether ev, if its usage is plain JSON, is one that Decode certainly takes: false says nothing. It follows
 // build and readData.
 func (ev *Event) plain() bool {
-	limit := MaxID
-	if ev.Source == SourceAdmission || ev.Source == SourceBreaker {
-		limit = MaxOwnID
-	}
-	return plainID(ev.ID, limit) && plainID(ev.Source, MaxText) && (ev.Subject == "" || plainID(ev.Subject, MaxID)) &&
+	return plainID(ev.ID, maxIDOf(ev.Source)) && plainID(ev.Source, MaxText) && (ev.Subject == "" || plainID(ev.Subject, MaxID)) &&
 		(ev.Type == TypeUsage || ev.Type == TypeUnsettled || ev.Type == TypeTermination) && plainTime(ev.Time) && ev.Data.plain()
 }
 
@@ -30,7 +26,7 @@ func (d *Data) plain() bool {
 		}
 	}
 	switch {
-	case d.Status != "" && d.Status != "SUCCESS" && d.Status != "FAILED" && d.Status != "PARTIAL":
+	case d.Status != "" && !isStatus(d.Status):
 		return false
 	case d.Usage != nil && (d.Meters != nil || !d.ordered && !inOrder(d.Usage)):
 		return false
@@ -39,14 +35,7 @@ func (d *Data) plain() bool {
 }
 
 func (r *Reservation) plain() bool {
-	switch r.Outcome {
-	case OutcomeSettled, OutcomeEstimated, OutcomeLate, OutcomeUnsettled:
-	default:
-		return false
-	}
-	switch r.OwnMode {
-	case "", OwnModeDirect, OwnModeJournal:
-	default:
+	if !isOutcome(r.Outcome) || r.OwnMode != "" && !isOwnMode(r.OwnMode) {
 		return false
 	}
 	for _, flag := range r.Flags {
