@@ -15,11 +15,10 @@ import (
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/ledger"
 	"github.com/weir-project/weir/pkg/domain/lineage"
-	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/pricing"
-	"github.com/weir-project/weir/pkg/domain/usage"
 	"github.com/weir-project/weir/pkg/identity"
 	"github.com/weir-project/weir/pkg/usageevent"
+	"github.com/weir-project/weir/pkg/usageevent/consumed"
 )
 
 // awkward are texts that programs send: ordinary ones, those of nothing, those that no topic takes, and long ones.
@@ -129,18 +128,13 @@ func booked(t *rapid.T, ev usageevent.Event) ledger.Entry {
 	f := ledger.Facts{Message: ledger.Settle, Tenant: ev.Subject, Source: ev.Source, EventID: ev.ID, ContentHash: sha256.Sum256(nil), EventTime: ev.Time, RecordedAt: ev.Time, Location: time.UTC,
 		Provider: d.Provider, Model: d.Model, Status: ledger.Status(d.Status), ReservationID: d.ReservationID,
 		Hold: &ledger.Hold{ReservedAt: r.ReservedAt, OwnMode: ledger.OwnMode(r.OwnMode), Own: r.OwnNanos, Held: r.HeldNanos, EstimateUSD: r.EstimateUSD, PriceVersion: r.PriceVersion}}
-	u, err := usage.FromMeters(usage.Meters{}), error(nil)
-	switch quantity := d.Meters; {
-	case r.Outcome == usageevent.OutcomeUnsettled, r.Outcome == usageevent.OutcomeEstimated:
-		f.Message = map[string]ledger.Message{usageevent.OutcomeUnsettled: ledger.Expiry, usageevent.OutcomeEstimated: ledger.Estimate}[r.Outcome]
-		u, err = measured(r.Estimate)
-	case d.Usage != nil:
-		u, err = usage.Normalise(d.Provider, d.API, d.Usage)
-	case len(quantity) > 0:
-		u, err = measured(quantity)
-	default:
-		u.Flags = []string{usage.FlagMissing}
+	switch r.Outcome {
+	case usageevent.OutcomeUnsettled:
+		f.Message = ledger.Expiry
+	case usageevent.OutcomeEstimated:
+		f.Message = ledger.Estimate
 	}
+	u, err := consumed.Usage(d)
 	if err != nil {
 		t.Fatalf("%+v: %v", d, err)
 	}
@@ -163,15 +157,6 @@ func booked(t *rapid.T, ev usageevent.Event) ledger.Entry {
 		t.Fatalf("%+v: %v", d, err)
 	}
 	return c.Entry
-}
-
-func measured(q map[string]money.Decimal) (usage.Usage, error) {
-	numbers := make(map[string]json.Number, len(q))
-	for name, n := range q {
-		numbers[name] = json.Number(n.String())
-	}
-	m, err := usage.ParseMeters(numbers)
-	return usage.FromMeters(m), err
 }
 
 // Goal: a failed call settles no output cost, and what is missing is not free; what is zero is.
