@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/plainjson"
 	"github.com/weir-project/weir/pkg/jsonwrite"
 )
 
@@ -174,9 +175,9 @@ func (o Ordered) Bytes() json.RawMessage { return o.text }
 // name, at whatever depth, is one that allowed takes and has no upper case, so that no two are the same to encoding/json.
 // Elsewhere it is false. What CheckUsage refuses cannot be put in order.
 func Order(raw json.RawMessage, allowed func(name []byte) bool) (Ordered, bool) {
-	from := space(raw, 0)
+	from := plainjson.Space(raw, 0)
 	o, end, ok := OrderFirst(raw[from:], allowed)
-	if !ok || space(raw, from+end) < len(raw) {
+	if !ok || plainjson.Space(raw, from+end) < len(raw) {
 		return Ordered{}, false
 	}
 	return o, true

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/weir-project/weir/pkg/domain/plainjson"
 )
 
 // object is a JSON object's members by their exact names. encoding/json would match names without regard to case and
@@ -65,7 +67,7 @@ func (o object) text(name string, limit int) (string, *Error) {
 		return "", nil
 	}
 	var s string
-	if raw := o[name]; plainString(raw, 0) == len(raw) {
+	if raw := o[name]; plainjson.String(raw, 0) == len(raw) {
 		s = string(raw[1 : len(raw)-1])
 		return s, checkText(name, s, limit)
 	}

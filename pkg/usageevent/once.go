@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"unicode"
+
+	"github.com/weir-project/weir/pkg/domain/plainjson"
 )
 
 // A provider's object with a member twice says two things: encoding/json merges the two or takes the last, another reader
@@ -39,8 +41,8 @@ func CheckUsage(raw json.RawMessage) error {
 }
 
 func checkUsage(raw []byte) *Error {
-	at := space(raw, 0)
-	if end, plain := PlainUsage(raw[at:]); plain && space(raw, at+end) == len(raw) {
+	at := plainjson.Space(raw, 0)
+	if end, plain := PlainUsage(raw[at:]); plain && plainjson.Space(raw, at+end) == len(raw) {
 		return nil
 	}
 	return readOnce(raw)
@@ -56,25 +58,25 @@ func PlainUsage(b []byte) (end int, plain bool) {
 	return end, end > 0
 }
 
-// onceValue is plainValue of a value none of whose objects has a member twice; -1 elsewhere.
+// onceValue is plainjson.Value of a value none of whose objects has a member twice; -1 elsewhere.
 func onceValue(b []byte, at, depth int) int {
-	if at >= len(b) || depth > maxPlainDepth {
+	if at >= len(b) || depth > plainjson.MaxDepth {
 		return -1
 	}
 	switch b[at] {
 	case '{':
 		return onceObject(b, at, depth+1)
 	case '[':
-		return plainArray(b, at, depth+1, onceValue)
+		return plainjson.Array(b, at, depth+1, onceValue)
 	default:
-		return plainValue(b, at, depth)
+		return plainjson.Value(b, at, depth)
 	}
 }
 
 func onceObject(b []byte, at, depth int) int {
 	var room [12][]byte // enough for a provider's usage, without the heap
 	names := room[:0]
-	return plainObject(b, at, depth, func(name []byte, at, depth int) int {
+	return plainjson.Object(b, at, depth, func(name []byte, at, depth int) int {
 		if len(names) == maxOnce {
 			return -1
 		}
@@ -85,7 +87,7 @@ func onceObject(b []byte, at, depth int) int {
 		}
 		names = append(names, name)
 		if isText(string(name)) {
-			return plainValue(b, at, depth)
+			return plainjson.Value(b, at, depth)
 		}
 		return onceValue(b, at, depth)
 	})

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/weir-project/weir/pkg/domain/plainjson"
 )
 
 // Goal: a member that is there twice is found wherever a quantity could be read from it, and nothing else is refused.
@@ -60,8 +62,8 @@ func FuzzOnce(f *testing.F) {
 		f.Add([]byte(raw))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if at := space(raw, 0); at < len(raw) && raw[at] == '{' {
-			if end := onceObject(raw, at, 1); end > 0 && space(raw, end) == len(raw) {
+		if at := plainjson.Space(raw, 0); at < len(raw) && raw[at] == '{' {
+			if end := onceObject(raw, at, 1); end > 0 && plainjson.Space(raw, end) == len(raw) {
 				if err := readOnce(raw); err != nil || !json.Valid(raw) {
 					t.Errorf("%q: %v", raw, err)
 				}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/domain/plainjson"
 )
 
 // Decoding what was just encoded, only to see whether that can be done, costs as much as all else that a settle decides.
@@ -90,7 +91,7 @@ func plainID(s string, limit int) bool { return plainText(s, limit) && !textOfNu
 // inOrder reports whether plain JSON is an object that checkUsage takes once it is in order. Two equal names are not
 // plain, so there can only be two that differ by case.
 func inOrder(raw []byte) bool {
-	at := space(raw, 0)
+	at := plainjson.Space(raw, 0)
 	return at < len(raw) && raw[at] == '{' && (!hasUpper(raw) || checkUsage(raw) == nil)
 }
 

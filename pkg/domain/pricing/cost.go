@@ -1,7 +1,6 @@
 package pricing
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -72,12 +71,14 @@ func (v *Version) price(u *usage.Usage, o Options, take func(usage.Meter, money.
 	if u.Missing() {
 		return nil, ErrNoUsage
 	}
-	context := u.InputTokens()
+	var context int64
 	if u.ContextTokens != nil {
 		context = *u.ContextTokens
+	} else {
+		context = u.InputTokens()
 	}
 	tier := serviceTier(u, o)
-	times, flags := v.multipliers(cmp.Or(u.InferenceGeo, o.Geo), cmp.Or(u.Speed, o.Speed))
+	times, flags := v.multipliers(first(u.InferenceGeo, o.Geo), first(u.Speed, o.Speed))
 	var unpriced []usage.Meter
 	for m, q := range u.Meters {
 		var one [1]band
@@ -118,7 +119,7 @@ func serviceTier(u *usage.Usage, o Options) string {
 	if u.Batch || o.Batch {
 		return TierBatch
 	}
-	switch t := strings.ToLower(cmp.Or(u.ServiceTier, o.ServiceTier)); t {
+	switch t := strings.ToLower(first(u.ServiceTier, o.ServiceTier)); t {
 	case "standard", "default", "auto":
 		return ""
 	case "fast":
@@ -128,6 +129,13 @@ func serviceTier(u *usage.Usage, o Options) string {
 	default:
 		return t
 	}
+}
+
+func first(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
 }
 
 // band is a part of a meter's quantity and the prompt length that selects its

@@ -1,15 +1,18 @@
 package usage
 
-// Bare usage objects, and small answers, are plain JSON: strings of printable ASCII without escapes, whole numbers that
-// are not negative, literals, objects, arrays. The two usual kinds are read here in one pass, several times faster than
-// by encoding/json, which every settle and every event pays. Whatever is not plain, says something twice, or has a
-// member that is rare, is left to encoding/json, which alone says what is an error: a fuzz test holds the two against
-// each other.
+import (
+	"bytes"
 
-// maxPlainDepth bounds how deep a plain value is.
-const maxPlainDepth = 6
+	"github.com/weir-project/weir/pkg/domain/plainjson"
+)
 
-// plainReader reads plain JSON. Its methods report whether it was plain; at is of no use after a no.
+// Bare usage objects, and small answers, are plain JSON (package plainjson). The two usual kinds are read here in one pass,
+// several times faster than by encoding/json, which every settle and every event pays. Whatever is not plain, says something
+// twice, or has a member that is rare, is left to encoding/json, which alone says what is an error: a fuzz test holds the two
+// against each other.
+
+// plainReader reads plain JSON. Its methods read the value that begins at at, and report whether it was plain; at is of no
+// use after a no.
 type plainReader struct {
 	text []byte
 	at   int
@@ -20,76 +23,38 @@ type plainReader struct {
 // plainly reads one object, whose members member takes by their names. encoding/json finds a member by a name in any
 // case, so names that are not all lower case are not plain.
 func (u *reading) plainly(raw []byte, member func(name []byte, r *plainReader) bool) bool {
-	r := plainReader{text: raw}
+	r := plainReader{text: raw, at: plainjson.Space(raw, 0)}
 	if !r.object(member) {
 		return false
 	}
-	r.space()
-	whole := r.at == len(raw)
+	whole := plainjson.Space(raw, r.at) == len(raw)
 	u.allRead = whole && !r.unread
 	return whole
 }
 
-func (r *plainReader) space() {
-	for r.at < len(r.text) {
-		switch r.text[r.at] {
-		case ' ', '\n', '\t', '\r':
-			r.at++
-		default:
-			return
-		}
+// here is the byte at hand, 0 at the end.
+func (r *plainReader) here() byte {
+	if r.at < len(r.text) {
+		return r.text[r.at]
 	}
-}
-
-// next passes white space and then b.
-func (r *plainReader) next(b byte) bool {
-	r.space()
-	if r.at < len(r.text) && r.text[r.at] == b {
-		r.at++
-		return true
-	}
-	return false
+	return 0
 }
 
 func (r *plainReader) object(member func(name []byte, r *plainReader) bool) bool {
-	if !r.next('{') {
+	if r.here() != '{' {
 		return false
 	}
-	if r.next('}') {
-		return true
-	}
-	for {
-		name, ok := r.string()
-		if !ok || !r.next(':') || !member(name, r) {
-			return false
+	r.at = plainjson.Object(r.text, r.at, 1, func(name []byte, at, _ int) int {
+		if r.at = at; member(name, r) {
+			return r.at
 		}
-		if !r.next(',') {
-			return r.next('}')
-		}
-	}
-}
-
-// string reads a string, which shares the text's memory.
-func (r *plainReader) string() ([]byte, bool) {
-	if !r.next('"') {
-		return nil, false
-	}
-	from := r.at
-	for ; r.at < len(r.text); r.at++ {
-		switch c := r.text[r.at]; {
-		case c == '"':
-			r.at++
-			return r.text[from : r.at-1], true
-		case c < ' ' || c > '~' || c == '\\':
-			return nil, false
-		}
-	}
-	return nil, false
+		return -1
+	})
+	return r.at >= 0
 }
 
 // number reads a whole number that is not negative, of up to 15 digits.
 func (r *plainReader) number() (n int64, ok bool) {
-	r.space()
 	from := r.at
 	for ; r.at < len(r.text) && r.text[r.at] >= '0' && r.text[r.at] <= '9'; r.at++ {
 		n = n*10 + int64(r.text[r.at]-'0')
@@ -98,19 +63,15 @@ func (r *plainReader) number() (n int64, ok bool) {
 	if digits == 0 || digits > 15 || digits > 1 && r.text[from] == '0' {
 		return 0, false
 	}
-	if r.at < len(r.text) && (r.text[r.at] == '.' || r.text[r.at] == 'e' || r.text[r.at] == 'E') {
-		return 0, false
-	}
-	return n, true
+	return n, r.here() != '.' && r.here() != 'e' && r.here() != 'E'
 }
 
-// literal passes a word.
-func (r *plainReader) literal(word string) bool {
-	r.space()
-	if len(r.text)-r.at < len(word) || string(r.text[r.at:r.at+len(word)]) != word {
+// null passes the literal.
+func (r *plainReader) null() bool {
+	if !bytes.HasPrefix(r.text[r.at:], []byte("null")) {
 		return false
 	}
-	r.at += len(word)
+	r.at += len("null")
 	return true
 }
 
@@ -119,7 +80,7 @@ func (r *plainReader) count(into *count) bool {
 	if into.set {
 		return false
 	}
-	if r.literal("null") {
+	if r.null() {
 		return true
 	}
 	n, ok := r.number()
@@ -132,13 +93,14 @@ func (r *plainReader) words(into *text) bool {
 	if *into != "" {
 		return false
 	}
-	r.space()
-	if r.at < len(r.text) && r.text[r.at] != '"' {
-		return r.pass(nil)
+	from := r.at
+	if !r.pass(nil) {
+		return false
 	}
-	s, ok := r.string()
-	*into = text(s)
-	return ok
+	if r.text[from] == '"' {
+		*into = text(r.text[from+1 : r.at-1])
+	}
+	return true
 }
 
 // skip passes the value of a member that nobody reads.
@@ -153,49 +115,13 @@ func (r *plainReader) skip(name []byte) bool {
 
 // pass passes the value of a member, and notes whether it may count tokens.
 func (r *plainReader) pass(name []byte) bool {
-	r.space()
-	from := r.at
-	ok := r.value(1)
-	if value := r.text[from:r.at]; ok && (value[0] == '{' || value[0] == '[' || positive(value) && countsTokens(name)) {
-		r.unread = true
-	}
-	return ok
-}
-
-// value passes a value of any kind.
-func (r *plainReader) value(depth int) bool {
-	r.space()
-	if r.at == len(r.text) || depth > maxPlainDepth {
+	end := plainjson.Value(r.text, r.at, 1)
+	if end < 0 {
 		return false
 	}
-	switch r.text[r.at] {
-	case '"':
-		_, ok := r.string()
-		return ok
-	case '{':
-		return r.object(func(_ []byte, r *plainReader) bool { return r.value(depth + 1) })
-	case '[':
-		return r.array(depth)
-	case 't':
-		return r.literal("true")
-	case 'f':
-		return r.literal("false")
-	case 'n':
-		return r.literal("null")
+	if value := r.text[r.at:end]; value[0] == '{' || value[0] == '[' || positive(value) && countsTokens(name) {
+		r.unread = true
 	}
-	_, ok := r.number()
-	return ok
-}
-
-func (r *plainReader) array(depth int) bool {
-	r.at++
-	if r.next(']') {
-		return true
-	}
-	for r.value(depth + 1) {
-		if !r.next(',') {
-			return r.next(']')
-		}
-	}
-	return false
+	r.at = end
+	return true
 }

@@ -89,7 +89,7 @@ func plainPointer[T any](r *plainReader, into **T, member func(*T, []byte, *plai
 	if *into != nil {
 		return false
 	}
-	if r.literal("null") {
+	if r.null() {
 		return true
 	}
 	*into = new(T)
@@ -104,7 +104,7 @@ func (b *anthropicBody) plainMember(name []byte, r *plainReader) bool {
 	case "model":
 		return r.words(&b.Model)
 	case "usage":
-		return r.literal("null") || r.object(b.Usage.plainMember)
+		return r.null() || r.object(b.Usage.plainMember)
 	case "message", "stream", "result":
 		return false
 	case "custom_id":
@@ -130,9 +130,9 @@ func (a *anthropicUsage) plainMember(name []byte, r *plainReader) bool {
 	case "speed":
 		return r.words(&a.Speed)
 	case "cache_creation":
-		return r.literal("null") || r.object(a.Creation.plainMember)
+		return r.null() || r.object(a.Creation.plainMember)
 	case "server_tool_use":
-		return r.literal("null") || r.object(a.Tools.plainMember)
+		return r.null() || r.object(a.Tools.plainMember)
 	case "iterations":
 		return false
 	}

@@ -90,7 +90,7 @@ func serviceOf(name string) string {
 // domainRank orders the pure packages: each may import only those of a lower rank.
 func domainRank() map[string]int {
 	return map[string]int{
-		"money": 0, "recovery": 0, "usage": 1, "window": 2, "pricing": 2, "lineage": 2, "ladder": 2, "tenant": 3,
+		"money": 0, "plainjson": 0, "recovery": 0, "usage": 1, "window": 2, "pricing": 2, "lineage": 2, "ladder": 2, "tenant": 3,
 		"ledger": 4, "breaker": 4, "admit": 5,
 	}
 }
@@ -118,7 +118,7 @@ func checkDomainOrder(f goFile) []finding {
 		case under(name, "pkg/domain"):
 			other := path.Base(name)
 			if other != concept && domainRank()[other] >= rank {
-				found = append(found, f.at(position, "%s imports %s: the order is money, usage, window|pricing|lineage|ladder, tenant, ledger|breaker, admit", concept, other))
+				found = append(found, f.at(position, "%s imports %s: the order is money, plainjson, usage, window|pricing|lineage|ladder, tenant, ledger|breaker, admit", concept, other))
 			}
 		case f.isTest():
 		case underAny(imported, impureStd()):
