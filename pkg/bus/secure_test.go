@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -192,7 +193,7 @@ func TestRefusedConnectionsSayWhy(t *testing.T) {
 // pinged asks for an answer, and returns what the client logged meanwhile.
 func (k *kafka) pinged(ctx context.Context) (logged string, answer error) {
 	k.t.Helper()
-	var log bytes.Buffer // the handler's lock guards it until the client is closed
+	var log text // a closed client may still be at a line
 	conn, err := bus.Connect(bus.Options{Address: k.address, ClientID: "x", Log: slog.New(slog.NewTextHandler(&log, nil)), Metrics: prometheus.NewRegistry(), Now: time.Now})
 	if err != nil {
 		k.t.Fatal(err)
@@ -204,6 +205,24 @@ func (k *kafka) pinged(ctx context.Context) (logged string, answer error) {
 	answer = admin.Ping(ctx)
 	admin.Close()
 	return log.String(), answer
+}
+
+// text is a buffer that may be read while it is written.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (t *text) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.Write(b)
+}
+
+func (t *text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.String()
 }
 
 // Apache Kafka answers a refused login with a word of its own, where kfake ends the connection.
