@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -169,11 +168,7 @@ func (w *world) startAdmission(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	secret := make([]byte, 32)
-	if _, err := rand.Read(secret); err != nil {
-		return fmt.Errorf("random secret: %w", err)
-	}
-	files := map[string][]byte{"hmac.key": []byte(hex.EncodeToString(secret)), "token.pem": pem}
+	files := map[string][]byte{"hmac.key": []byte(rand.Text() + rand.Text()), "token.pem": pem}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(w.cfg.Dir, name), text, 0o600); err != nil {
 			return fmt.Errorf("secret: %w", err)

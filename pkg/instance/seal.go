@@ -3,9 +3,7 @@ package instance
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/weir-project/weir/pkg/budgetstore"
@@ -49,17 +47,13 @@ func seal(ctx context.Context, s State) error {
 	if !known || verdict != recovery.Serve {
 		return errNotSealed
 	}
-	token := make([]byte, 16)
-	if _, err := rand.Read(token); err != nil {
-		return fmt.Errorf("a token: %w", err)
-	}
-	text := hex.EncodeToString(token)
-	sealed, err := pg.Seal(ctx, row.Epoch, text)
+	token := rand.Text()
+	sealed, err := pg.Seal(ctx, row.Epoch, token)
 	if err == nil && !sealed {
 		err = errNotSealed
 	}
 	if err != nil {
 		return err
 	}
-	return rd.Seal(ctx, text) // last: whatever Redis keeps of it, it keeps everything before it
+	return rd.Seal(ctx, token) // last: whatever Redis keeps of it, it keeps everything before it
 }

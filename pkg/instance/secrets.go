@@ -1,16 +1,14 @@
 package instance
 
 import (
-	"crypto/ed25519"
 	"crypto/rand"
-	"crypto/x509"
-	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"strings"
+
+	"github.com/weir-project/weir/pkg/identity"
 )
 
 // Names of the secret files below D/secrets, each readable by the owner alone.
@@ -27,7 +25,7 @@ func (d Dir) ensureSecrets() error {
 		return fmt.Errorf("secrets folder: %w", err)
 	}
 	makers := map[string]func() ([]byte, error){
-		SecretHMAC: randomHex, SecretFinance: randomHex, SecretDefault: randomHex, SecretToken: newTokenKey,
+		SecretHMAC: randomText, SecretFinance: randomText, SecretDefault: randomText, SecretToken: newTokenKey,
 	}
 	for name, create := range makers {
 		if _, err := os.Stat(d.Secret(name)); err == nil {
@@ -55,22 +53,13 @@ func (d Dir) ReadSecret(name string) (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-func randomHex() ([]byte, error) {
-	b := make([]byte, 32)
-	if _, err := rand.Read(b); err != nil {
-		return nil, err
-	}
-	return []byte(hex.EncodeToString(b) + "\n"), nil
-}
+// randomText is longer than the 32 bytes that an HMAC key must have.
+func randomText() ([]byte, error) { return []byte(rand.Text() + rand.Text() + "\n"), nil }
 
 func newTokenKey() ([]byte, error) {
-	_, key, err := ed25519.GenerateKey(rand.Reader)
+	key, err := identity.NewTokenKey(rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+	return key.PEM()
 }

@@ -120,10 +120,8 @@ func (c ApacheConfig) clusterID() (string, error) {
 		return "", fmt.Errorf("kafka folder: %w", err)
 	}
 	random := make([]byte, 16)
-	if _, err := rand.Read(random); err != nil {
-		return "", fmt.Errorf("kafka cluster id: %w", err)
-	}
-	random[0] &= 0x7f // an id that begins with '-' would be read as a flag
+	_, _ = rand.Read(random) // it never fails
+	random[0] &= 0x7f        // an id that begins with '-' would be read as a flag
 	id := base64.RawURLEncoding.EncodeToString(random)
 	if err := os.WriteFile(file, []byte(id), 0o600); err != nil {
 		return "", fmt.Errorf("kafka cluster id: %w", err)

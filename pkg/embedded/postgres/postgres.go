@@ -7,7 +7,6 @@ package postgres
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,6 +18,7 @@ import (
 	"syscall"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/weir-project/weir/pkg/embedded/part"
 )
@@ -100,24 +100,23 @@ func (c Config) password() (string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("postgres password: %w", err)
 	}
-	random := make([]byte, 24)
-	if _, err := rand.Read(random); err != nil {
-		return "", fmt.Errorf("postgres password: %w", err)
-	}
-	password := hex.EncodeToString(random)
+	password := rand.Text()
 	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
 		return "", fmt.Errorf("postgres password: %w", err)
 	}
 	return password, nil
 }
 
-// ready connects to the database weir and makes it when the server says that it is not there (SQLSTATE 3D000).
+// noDatabase is SQLSTATE invalid_catalog_name.
+const noDatabase = "3D000"
+
+// ready connects to the database weir and makes it when the server says that it is not there.
 func ready(ctx context.Context, address string) error {
 	conn, err := pgx.Connect(ctx, address)
 	if err == nil {
 		return conn.Close(ctx)
 	}
-	if !strings.Contains(err.Error(), "3D000") {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || pg.Code != noDatabase {
 		return fmt.Errorf("connect to postgres: %w", err)
 	}
 	cfg, err := pgx.ParseConfig(address)
