@@ -2,11 +2,13 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,7 +17,11 @@ import (
 func (i *Installer) aptGet(ctx context.Context, missing string, args ...string) error {
 	command := append([]string{"apt-get", "-y", "-qq", "-o", "DPkg::Lock::Timeout=300", "-o", "Dpkg::Use-Pty=0"}, args...)
 	env := []string{"DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1", "APT_LISTCHANGES_FRONTEND=none"}
-	command = append(append([]string{"env"}, env...), command...)
+	return i.runAsRoot(ctx, missing, slices.Concat([]string{"env"}, env, command)...)
+}
+
+// runAsRoot runs a command, by sudo where the caller is not root. missing is what it is to bring.
+func (i *Installer) runAsRoot(ctx context.Context, missing string, command ...string) error {
 	if os.Geteuid() != 0 {
 		sudo, err := asRoot(ctx)
 		if err != nil {
@@ -23,26 +29,26 @@ func (i *Installer) aptGet(ctx context.Context, missing string, args ...string) 
 		}
 		command = append(sudo, command...)
 	}
-	_, err := i.run(ctx, nil, command[0], command[1:]...)
+	_, err := i.run(ctx, command[0], command[1:]...)
 	return err
 }
 
 // asRoot is how to become root: sudo without a question, or with one where there is a terminal to ask on.
 func asRoot(ctx context.Context) ([]string, error) {
 	if _, err := exec.LookPath("sudo"); err != nil {
-		return nil, fmt.Errorf("apt-get needs root, and there is no sudo")
+		return nil, errors.New("apt-get needs root, and there is no sudo")
 	}
 	if exec.CommandContext(ctx, "sudo", "-n", "true").Run() == nil {
 		return []string{"sudo", "-n"}, nil
 	}
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
-		return nil, fmt.Errorf("apt-get needs root, and sudo would ask for a password")
+		return nil, errors.New("apt-get needs root, and sudo would ask for a password")
 	}
 	return []string{"sudo"}, tty.Close()
 }
 
-// install brings packages. The package lists are fetched only if what is wanted is not in them or is gone.
+// aptInstall brings packages. The package lists are fetched only if what is wanted is not in them or is gone.
 func (i *Installer) aptInstall(ctx context.Context, missing string, size int64, packages ...string) error {
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return &UnsupportedError{Missing: missing, Reason: "there is no apt-get here"}
@@ -89,7 +95,7 @@ func (i *Installer) Redis(ctx context.Context) (string, error) {
 		if err := os.Symlink(program, link); err != nil {
 			return fmt.Errorf("cache folder: %w", err)
 		}
-		out, err := i.run(ctx, nil, link, "--version")
+		out, err := i.run(ctx, link, "--version")
 		if err != nil || !strings.HasPrefix(out, "Redis server v=") {
 			_ = os.Remove(link)
 			return fmt.Errorf("%s is no Redis server: %q: %w", program, lastLines(out, 1), errOr(err))
@@ -171,27 +177,15 @@ func findPostgres(major int) string {
 const clusterFile = "/etc/postgresql-common/createcluster.d/zz-weir.conf"
 
 func (i *Installer) aptPostgres(ctx context.Context) error {
-	root := func(ctx context.Context, script string) error {
-		command := []string{"sh", "-c", script}
-		if os.Geteuid() != 0 {
-			sudo, err := asRoot(ctx)
-			if err != nil {
-				return &UnsupportedError{Missing: "postgres", Reason: err.Error()}
-			}
-			command = append(sudo, command...)
-		}
-		_, err := i.run(ctx, nil, command[0], command[1:]...)
-		return err
-	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return &UnsupportedError{Missing: "postgres", Reason: "there is no apt-get here"}
 	}
-	if err := root(ctx, "mkdir -p "+filepath.Dir(clusterFile)+" && echo 'create_main_cluster = false' > "+clusterFile); err != nil {
+	if err := i.runAsRoot(ctx, "postgres", "sh", "-c", "mkdir -p "+filepath.Dir(clusterFile)+" && echo 'create_main_cluster = false' > "+clusterFile); err != nil {
 		return fmt.Errorf("prepare the installation of postgres: %w", err)
 	}
 	installErr := i.aptInstall(ctx, "postgres", 60<<20, "postgresql")
 	// Also when ctx has ended: the file must not stay.
-	if err := root(context.WithoutCancel(ctx), "rm -f "+clusterFile); err != nil && installErr == nil {
+	if err := i.runAsRoot(context.WithoutCancel(ctx), "postgres", "rm", "-f", clusterFile); err != nil && installErr == nil {
 		return fmt.Errorf("after the installation of postgres: %w", err)
 	}
 	return installErr

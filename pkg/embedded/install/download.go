@@ -41,7 +41,7 @@ func (i *Installer) ClickHouse(ctx context.Context) (Engine, error) {
 	name := "chdb-" + chdbVersion
 	library := filepath.Join(i.cache, name, chdbFile)
 	if path, err := exec.LookPath("clickhouse"); err == nil {
-		if out, err := i.run(ctx, nil, path, "local", "--version"); err == nil && majorOf(out) >= clickhouseMin {
+		if out, err := i.run(ctx, path, "local", "--version"); err == nil && majorOf(out) >= clickhouseMin {
 			if !exists(library) {
 				library = ""
 			}
@@ -88,7 +88,7 @@ func (i *Installer) fetchChdb(ctx context.Context, npm, dir string) error {
 		return fmt.Errorf("cache folder: %w", err)
 	}
 	stop := i.watch(work, chdbSize)
-	_, err := i.run(ctx, nil, npm, "pack", "--ignore-scripts", "--silent", "--cache", filepath.Join(work, "cache"), "--pack-destination", work, chdbPackage+"@"+chdbVersion)
+	_, err := i.run(ctx, npm, "pack", "--ignore-scripts", "--silent", "--cache", filepath.Join(work, "cache"), "--pack-destination", work, chdbPackage+"@"+chdbVersion)
 	stop()
 	if err != nil {
 		return fmt.Errorf("fetch the ClickHouse engine: %w", err)
@@ -214,7 +214,7 @@ func (i *Installer) fetchKafka(ctx context.Context, mvn, dir string) error {
 	if err := os.WriteFile(pom, []byte(kafkaPOM), 0o644); err != nil {
 		return fmt.Errorf("cache folder: %w", err)
 	}
-	if _, err := i.run(ctx, nil, mvn, "-q", "-B", "-f", pom, "dependency:copy-dependencies", "-DoutputDirectory="+dir); err != nil {
+	if _, err := i.run(ctx, mvn, "-q", "-B", "-f", pom, "dependency:copy-dependencies", "-DoutputDirectory="+dir); err != nil {
 		return fmt.Errorf("fetch Apache Kafka: %w", err)
 	}
 	found, err := filepath.Glob(filepath.Join(dir, "kafka_*.jar"))

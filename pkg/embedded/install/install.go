@@ -9,14 +9,13 @@ package install
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
-	"time"
+
+	"github.com/weir-project/weir/pkg/embedded/part"
 )
 
 // Reporter hears what is being brought. Sizes are bytes; 0 means that it is not known.
@@ -95,21 +94,8 @@ func (i *Installer) exclusive(ctx context.Context, have func() bool, fn func() e
 		return fmt.Errorf("cache lock: %w", err)
 	}
 	defer f.Close() // frees the lock
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			return fmt.Errorf("cache lock: %w", err)
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for another installation: %w", ctx.Err())
-		case <-tick.C:
-		}
+	if err := part.Flock(ctx, f); err != nil {
+		return fmt.Errorf("wait for another installation: %w", err)
 	}
 	if have() {
 		return nil

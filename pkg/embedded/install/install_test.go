@@ -137,7 +137,7 @@ func TestAnOldClickHouseIsNotUsed(t *testing.T) {
 		"ClickHouse local version 26.5.1.1 (official build)": {Binary: filepath.Join(bin, "clickhouse"), Library: library},
 	} {
 		i := newInstaller(t, cache)
-		i.run = func(context.Context, []string, string, ...string) (string, error) { return version, nil }
+		i.run = func(context.Context, string, ...string) (string, error) { return version, nil }
 		if got, err := i.ClickHouse(context.Background()); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", version, got, err)
 		}
@@ -157,7 +157,7 @@ func TestPostgresMakesNoCluster(t *testing.T) {
 	for _, failing := range []bool{false, true} {
 		var steps []string
 		i := newInstaller(t, t.TempDir())
-		i.run = func(_ context.Context, _ []string, name string, args ...string) (string, error) {
+		i.run = func(_ context.Context, name string, args ...string) (string, error) {
 			line := name + " " + strings.Join(args, " ")
 			switch {
 			case strings.Contains(line, "create_main_cluster = false"):

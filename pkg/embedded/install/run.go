@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
@@ -12,13 +11,12 @@ import (
 )
 
 // runner runs a command and gives what it prints. Tests put another one in its place.
-type runner func(ctx context.Context, env []string, name string, args ...string) (string, error)
+type runner func(ctx context.Context, name string, args ...string) (string, error)
 
-func runCommand(ctx context.Context, env []string, name string, args ...string) (string, error) {
+func runCommand(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.Env = append(os.Environ(), env...)
 	// Let apt and npm clean up rather than leave a lock or half a package.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second

@@ -1,6 +1,7 @@
 package part
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -22,18 +23,18 @@ func LockDir(dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	if err := lockSoon(f); err != nil {
+	// Of a process that was killed the first thread may have ended, so that it seems gone, while others still hold its files.
+	ctx, cancel := context.WithTimeout(context.Background(), handOver)
+	defer cancel()
+	if err := Flock(ctx, f); err != nil {
 		err = fmt.Errorf("%s is in use by another process: %w", dir, err)
 		return nil, errors.Join(err, f.Close())
 	}
 	return func() { _ = f.Close() }, nil
 }
 
-// lockSoon takes a lock that is free, or becomes so within handOver: of a process that was killed the first thread may
-// have ended, so that it seems gone, while others still hold its files.
-func lockSoon(f *os.File) error {
-	deadline := time.NewTimer(handOver)
-	defer deadline.Stop()
+// Flock takes the lock of an open file as soon as no other process has it. It fails when ctx ends.
+func Flock(ctx context.Context, f *os.File) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -42,8 +43,8 @@ func lockSoon(f *os.File) error {
 			return err
 		}
 		select {
-		case <-deadline.C:
-			return err
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
 		case <-tick.C:
 		}
 	}
