@@ -1,8 +1,9 @@
 // Package testkit gives tests the real servers that Weir runs on: each test gets a Kafka, Redis, Postgres or
-// ClickHouse of its own, or a database of its own in one that the test binary shares.
+// ClickHouse of its own, or a database of its own in one that the test binary shares. It also compares texts with golden
+// files.
 //
-// It also compares texts with golden files. It owns starting, isolating and ending them. What a server lacks is installed as `weir up` would; a server that
-// cannot be had fails the test, it is never skipped. Only tests and the load test import it.
+// It owns starting, isolating and ending the servers. What one lacks is installed as `weir up` would; a server that cannot
+// be had fails the test, it is never skipped. Only tests and the load test import it.
 //
 // Everything but Kafka takes seconds to start and needs programs of the machine: tests that use those carry the build
 // tag integration.
@@ -28,13 +29,19 @@ func startContext(t testing.TB) context.Context {
 	return ctx
 }
 
+// check ends the test where something that it needs cannot be had.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+}
+
 // Installer is the one that `weir up` uses, with the same cache.
 func Installer(t testing.TB) *install.Installer {
 	t.Helper()
 	i, err := install.New("", nil)
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	return i
 }
 

@@ -25,9 +25,7 @@ func Kafka(t testing.TB) (address string) {
 func KafkaCluster(t testing.TB, opts ...kfake.Opt) (address string, cluster *kfake.Cluster) {
 	t.Helper()
 	cluster, err := kafka.NewCluster(io.Discard, opts...)
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	t.Cleanup(cluster.Close)
 	return "kafka://" + strings.Join(cluster.ListenAddrs(), ","), cluster
 }
@@ -36,9 +34,7 @@ func KafkaCluster(t testing.TB, opts ...kfake.Opt) (address string, cluster *kfa
 func KafkaServer(t testing.TB, c part.Config) *part.Part {
 	t.Helper()
 	p, err := kafka.Start(startContext(t), kafka.Config{Config: inTemp(t, c), Self: partCommand(t)})
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	stopAtEnd(t, p)
 	return p
 }
@@ -56,17 +52,11 @@ func ApacheKafkaServer(t testing.TB, c part.Config, nodes int, properties ...str
 	t.Helper()
 	i, ctx := Installer(t), startContext(t)
 	jars, err := i.Kafka(ctx)
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	java, err := i.Java(ctx)
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	parts, err := kafka.StartApache(ctx, kafka.ApacheConfig{Config: inTemp(t, c), Java: java, Jars: jars, Nodes: nodes, Extra: properties})
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	for _, p := range parts {
 		stopAtEnd(t, p)
 	}

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weir-project/weir/pkg/embedded/part"
 	"github.com/weir-project/weir/pkg/embedded/redis"
@@ -24,62 +23,39 @@ func RedisCluster(t testing.TB, n int) (address string, nodes []*part.Part) {
 	t.Helper()
 	ctx := startContext(t)
 	binary, err := Installer(t).Redis(ctx)
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	hosts := make([]string, n)
 	for i := range n {
 		bus, err := part.FreePort()
-		if err != nil {
-			t.Fatalf("testkit: %v", err)
-		}
+		check(t, err)
 		c, err := inTemp(t, part.Config{}).WithDefaults()
-		if err != nil {
-			t.Fatalf("testkit: %v", err)
-		}
-		nodes, hosts[i] = append(nodes, startClusterNode(t, ctx, binary, c, bus)), c.Addr()
+		check(t, err)
+		hosts[i] = c.Addr()
+		nodes = append(nodes, spawnRedis(t, ctx, binary, c, "--bind", "127.0.0.1", "--port", strconv.Itoa(c.Port), "--daemonize", "no", "--dir", c.Dir,
+			"--save", "", "--maxmemory-policy", "noeviction", "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus)))
 		askRedis(t, ctx, c.Addr(), fmt.Sprintf("CLUSTER ADDSLOTSRANGE %d %d", i*clusterSlots/n, (i+1)*clusterSlots/n-1))
 		if i > 0 {
 			askRedis(t, ctx, hosts[0], fmt.Sprintf("CLUSTER MEET 127.0.0.1 %d %d", c.Port, bus))
 		}
 	}
 	for _, host := range hosts {
-		awaitCluster(t, ctx, host, n)
+		await(t, ctx, host+" to serve all slots and know all nodes", func() bool {
+			info := askRedis(t, ctx, host, "CLUSTER INFO")
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", n))
+		})
 	}
 	return "redis+cluster://" + hosts[0] + "?addr=" + strings.Join(hosts[1:], "&addr="), nodes
 }
 
-func startClusterNode(t testing.TB, ctx context.Context, binary string, c part.Config, bus int) *part.Part {
+// spawnRedis runs the Redis program with arguments of the test's own, until the test ends.
+func spawnRedis(t testing.TB, ctx context.Context, binary string, c part.Config, args ...string) *part.Part {
 	t.Helper()
-	p, err := part.Spawn(part.Command{Kind: part.KindRedis, Address: "redis://" + c.Addr(), Path: binary, Dir: c.Dir, LogFile: c.LogFile,
-		Args: []string{"--bind", "127.0.0.1", "--port", strconv.Itoa(c.Port), "--daemonize", "no", "--dir", c.Dir, "--save", "",
-			"--maxmemory-policy", "noeviction", "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus)}})
-	if err == nil {
-		p, err = p.Started(ctx, func(ctx context.Context) error { return redis.Ping(ctx, c.Addr()) })
-	}
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	p, err := part.Spawn(part.Command{Kind: part.KindRedis, Address: "redis://" + c.Addr(), Path: binary, Dir: c.Dir, LogFile: c.LogFile, Args: args})
+	check(t, err)
+	p, err = p.Started(ctx, func(ctx context.Context) error { return redis.Ping(ctx, c.Addr()) })
+	check(t, err)
 	stopAtEnd(t, p)
 	return p
-}
-
-// awaitCluster waits until a node serves all slots and knows n nodes.
-func awaitCluster(t testing.TB, ctx context.Context, host string, n int) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		info := askRedis(t, ctx, host, "CLUSTER INFO")
-		if strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", n)) {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("testkit: the Redis Cluster does not form: %s", info)
-		}
-	}
 }
 
 // askRedis sends one inline command and returns the reply's text.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/weir-project/weir/pkg/embedded/part"
-	"github.com/weir-project/weir/pkg/embedded/redis"
 )
 
 // sentinelMaster is the name that the Sentinel watches a master by.
@@ -23,36 +22,24 @@ func RedisSentinel(t testing.TB, master, replica *part.Part) (address string) {
 	t.Helper()
 	ctx := startContext(t)
 	binary, err := Installer(t).Redis(ctx)
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	at := hostOf(t, master)
 	askRedis(t, ctx, at, "CONFIG SET repl-diskless-sync-delay 0")
 	host, port, _ := strings.Cut(at, ":")
 	askRedis(t, ctx, hostOf(t, replica), "REPLICAOF "+host+" "+port)
 	c, err := inTemp(t, part.Config{}).WithDefaults()
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	file := filepath.Join(c.Dir, "sentinel.conf") // the Sentinel rewrites it
 	conf := fmt.Sprintf("bind 127.0.0.1\nport %d\ndir %s\nsentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %[3]s 1000\n"+
 		"sentinel failover-timeout %[3]s 6000\n", c.Port, c.Dir, sentinelMaster, host, port)
-	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
-	p, err := part.Spawn(part.Command{Kind: part.KindRedis, Address: "redis://" + c.Addr(), Path: binary, Dir: c.Dir, LogFile: c.LogFile, Args: []string{file, "--sentinel"}})
-	if err == nil {
-		p, err = p.Started(ctx, func(ctx context.Context) error { return redis.Ping(ctx, c.Addr()) })
-	}
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
-	stopAtEnd(t, p)
+	check(t, os.WriteFile(file, []byte(conf), 0o600))
+	spawnRedis(t, ctx, binary, c, file, "--sentinel")
 	await(t, ctx, "the replica to be in sync", func() bool {
 		return strings.Contains(askRedis(t, ctx, hostOf(t, replica), "INFO replication"), "master_link_status:up")
 	})
 	await(t, ctx, "the Sentinel to know the replica", func() bool {
-		return strings.Contains(askRedis(t, ctx, c.Addr(), "INFO sentinel"), "status=ok") && strings.Contains(askRedis(t, ctx, c.Addr(), "INFO sentinel"), "slaves=1")
+		info := askRedis(t, ctx, c.Addr(), "INFO sentinel")
+		return strings.Contains(info, "status=ok") && strings.Contains(info, "slaves=1")
 	})
 	return "redis+sentinel://" + c.Addr() + "/0?master_name=" + sentinelMaster
 }
@@ -60,9 +47,7 @@ func RedisSentinel(t testing.TB, master, replica *part.Part) (address string) {
 func hostOf(t testing.TB, p *part.Part) string {
 	t.Helper()
 	u, err := url.Parse(p.Address)
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	return u.Host
 }
 

@@ -32,13 +32,9 @@ func RedisServer(t testing.TB, c part.Config) *part.Part {
 	t.Helper()
 	ctx := startContext(t)
 	binary, err := Installer(t).Redis(ctx)
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	p, err := redis.Start(ctx, redis.Config{Config: inTemp(t, c), Binary: binary})
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	stopAtEnd(t, p)
 	return p
 }
@@ -55,13 +51,9 @@ func startPostgres(t testing.TB, c part.Config, noSync bool) *part.Part {
 	t.Helper()
 	ctx := startContext(t)
 	bin, err := Installer(t).Postgres(ctx, 0)
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	p, err := postgres.Start(ctx, postgres.Config{Config: c, BinDir: bin, NoSync: noSync})
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	return p
 }
 
@@ -82,9 +74,7 @@ func MigratedPostgres(t testing.TB) (address string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.migrated {
-		if err := migrateNew(withPath(t, sharedPostgres(t, s), template)); err != nil {
-			t.Fatalf("testkit: %v", err)
-		}
+		check(t, migrateNew(withPath(t, sharedPostgres(t, s), template)))
 		s.migrated = true
 	}
 	return newDatabase(t, s, " TEMPLATE "+template)
@@ -111,9 +101,7 @@ func sharedPostgres(t testing.TB, s *sharedServers) string {
 	t.Helper()
 	if s.postgres == nil {
 		p := startPostgres(t, part.Config{Dir: filepath.Join(s.dir, "postgres")}, true)
-		if err := errors.Join(s.keep(p), execPostgres(p.Address, "CREATE DATABASE "+template)); err != nil {
-			t.Fatalf("testkit: %v", err)
-		}
+		check(t, errors.Join(s.keep(p), execPostgres(p.Address, "CREATE DATABASE "+template)))
 		s.postgres = p
 	}
 	return s.postgres.Address
@@ -123,9 +111,7 @@ func newDatabase(t testing.TB, s *sharedServers, like string) (address string) {
 	t.Helper()
 	server := sharedPostgres(t, s)
 	name := s.nextDatabase()
-	if err := execPostgres(server, "CREATE DATABASE "+name+like); err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, execPostgres(server, "CREATE DATABASE "+name+like))
 	t.Cleanup(func() {
 		if err := execPostgres(server, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
 			t.Errorf("testkit: %v", err)
@@ -158,19 +144,13 @@ func startClickHouse(t testing.TB, c part.Config) *part.Part {
 	t.Helper()
 	ctx := startContext(t)
 	engine, err := Installer(t).ClickHouse(ctx)
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	secret := filepath.Join(shared(t).dir, "finance.password")
-	if err := os.WriteFile(secret, []byte(FinancePassword), 0o600); err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, os.WriteFile(secret, []byte(FinancePassword), 0o600))
 	p, err := clickhouse.Start(ctx, clickhouse.Config{
 		Config: c, Library: engine.Library, Binary: engine.Binary, Self: partCommand(t), FinancePasswordFile: secret,
 	})
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	return p
 }
 
@@ -183,16 +163,13 @@ func ClickHouse(t testing.TB) (address string) {
 	defer s.mu.Unlock()
 	if s.clickhouse == nil {
 		p := startClickHouse(t, part.Config{Dir: filepath.Join(s.dir, "clickhouse")})
-		if err := s.keep(p); err != nil {
-			t.Fatalf("testkit: %v", err)
-		}
+		check(t, s.keep(p))
 		s.clickhouse = p
 	}
 	name, server := s.nextDatabase(), s.clickhouse.Address
 	ctx := startContext(t)
-	if _, err := QueryClickHouse(ctx, server, "CREATE DATABASE "+name); err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	_, err := QueryClickHouse(ctx, server, "CREATE DATABASE "+name)
+	check(t, err)
 	t.Cleanup(func() {
 		if _, err := QueryClickHouse(context.WithoutCancel(ctx), server, "DROP DATABASE "+name+" SYNC"); err != nil {
 			t.Errorf("testkit: %v", err)
@@ -205,9 +182,7 @@ func ClickHouse(t testing.TB) (address string) {
 func withPath(t testing.TB, address, name string) string {
 	t.Helper()
 	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
+	check(t, err)
 	u.Path = "/" + name
 	return u.String()
 }
