@@ -153,18 +153,15 @@ func printReport(out io.Writer, r audit.Report, partly bool) error {
 	if r.Unlisted > 0 {
 		fmt.Fprintf(out, "and %d more\n", r.Unlisted)
 	}
-	if partly {
-		_, err := fmt.Fprintf(out, "audit: Redis was not compared, try again when it can be read (%d differences elsewhere so far)\n", int64(len(r.Differences))+r.Unlisted)
-		return err
+	verdict, differences := "ok", int64(len(r.Differences))+r.Unlisted
+	switch {
+	case partly:
+		verdict = fmt.Sprintf("Redis was not compared, try again when it can be read (%d differences elsewhere so far)", differences)
+	case !r.Settled:
+		verdict = fmt.Sprintf("not settled yet, try again (%d differences so far)", differences)
+	case !r.OK:
+		verdict = fmt.Sprintf("%d differences", differences)
 	}
-	if !r.Settled {
-		_, err := fmt.Fprintf(out, "audit: not settled yet, try again (%d differences so far)\n", int64(len(r.Differences))+r.Unlisted)
-		return err
-	}
-	if !r.OK {
-		_, err := fmt.Fprintf(out, "audit: %d differences\n", int64(len(r.Differences))+r.Unlisted)
-		return err
-	}
-	_, err := fmt.Fprintln(out, "audit: ok")
+	_, err := fmt.Fprintln(out, "audit:", verdict)
 	return err
 }

@@ -136,11 +136,7 @@ func decimalText(s string) *string {
 
 func (b billAnswer) print(out io.Writer, by string) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', tabwriter.AlignRight)
-	name := by
-	if name == "" {
-		name = "tenant"
-	}
-	fmt.Fprintf(w, "%s\tcalls\tinput tokens\toutput tokens\traw USD\tbilled USD\tunpriced\testimated\t\n", name)
+	fmt.Fprintf(w, "%s\tcalls\tinput tokens\toutput tokens\traw USD\tbilled USD\tunpriced\testimated\t\n", cmp.Or(by, "tenant"))
 	for _, l := range b.Lines {
 		l.print(w, cmp.Or(l.By, "(none)"))
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/weir-project/weir/pkg/gen/topics"
 )
 
-// groups are the consumer groups on an event's way to the bill, by the topic that each reads.
+// groupOn is a consumer group and a topic that it reads.
 type groupOn struct {
 	group string
 	topic bus.Topic
@@ -75,21 +75,29 @@ func lag(ctx context.Context, conn *bus.Conn, way []groupOn) (int64, error) {
 }
 
 // waitQuiet waits until the groups have caught up; it returns the lag that is left when the time is over.
-func waitQuiet(ctx context.Context, conn *bus.Conn, way []groupOn, limit time.Duration) (int64, error) {
+func waitQuiet(ctx context.Context, conn *bus.Conn, way []groupOn, limit time.Duration) (behind int64, err error) {
+	err = until(ctx, limit, func() (bool, error) {
+		behind, err = lag(ctx, conn, way)
+		return behind == 0, err
+	})
+	return behind, err
+}
+
+// until asks five times a second, until it is done or the time is over, which is no error.
+func until(ctx context.Context, limit time.Duration, done func() (bool, error)) error {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		behind, err := lag(ctx, conn, way)
-		if err != nil || behind == 0 {
-			return behind, err
+		if ok, err := done(); ok || err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return behind, fmt.Errorf("interrupted: %w", ctx.Err())
+			return fmt.Errorf("interrupted: %w", ctx.Err())
 		case <-deadline.C:
-			return behind, nil
+			return nil
 		case <-tick.C:
 		}
 	}

@@ -187,13 +187,8 @@ func (a *app) dlqReplay(ctx context.Context, out io.Writer, refs []string) error
 		}
 		records = append(records, original(r))
 	}
-	producer, err := conn.Producer(bus.ProducerConfig{}, topics.UsageEvents)
-	if err != nil {
-		return away("%w", err)
-	}
-	defer func() { _ = producer.Close(context.WithoutCancel(ctx)) }()
-	if err := producer.Produce(ctx, records...); err != nil {
-		return away("replay: %w", err)
+	if err := send(ctx, conn, topics.UsageEvents, records); err != nil {
+		return err
 	}
 	if a.json {
 		return printJSON(out, map[string]any{"replayed": refs})

@@ -64,38 +64,23 @@ func (a *app) find(ctx context.Context, out io.Writer, id string, wait time.Dura
 	if err != nil {
 		return err
 	}
-	deadline := time.NewTimer(wait)
-	defer deadline.Stop()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		answer, err := look(ctx, db, conn, id)
-		if err != nil {
-			return err
-		}
-		if answer.State != "unseen" {
-			return a.found(out, answer)
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("interrupted: %w", ctx.Err())
-		case <-deadline.C:
-			return a.found(out, answer)
-		case <-tick.C:
-		}
-	}
-}
-
-// found prints an answer; unseen is the answer no.
-func (a *app) found(out io.Writer, answer findAnswer) error {
-	print := func() error { return answer.print(out) }
-	if a.json {
-		print = func() error { return printJSON(out, answer) }
-	}
-	if err := print(); err != nil || answer.State != "unseen" {
+	var answer findAnswer
+	err = until(ctx, wait, func() (bool, error) {
+		answer, err = look(ctx, db, conn, id)
+		return answer.State != "unseen", err
+	})
+	switch {
+	case err != nil:
 		return err
+	case a.json:
+		err = printJSON(out, answer)
+	default:
+		err = answer.print(out)
 	}
-	return silentNo()
+	if err == nil && answer.State == "unseen" {
+		return silentNo()
+	}
+	return err
 }
 
 // look searches ledger and dead letters once.

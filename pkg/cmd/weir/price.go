@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -129,14 +130,8 @@ func priceOne(rows []pricing.Version, u usage.Usage, f priceFlags, at time.Time)
 		}
 		book = book.With(h)
 	}
-	model, provider := f.model, f.provider
-	if model == "" {
-		model = u.Model
-	}
-	if u.Provider != "" {
-		provider = u.Provider
-	}
-	v, _, err := book.At(provider, model, at)
+	model := cmp.Or(f.model, u.Model)
+	v, _, err := book.At(cmp.Or(u.Provider, f.provider), model, at)
 	if err != nil {
 		answer.Reason = err.Error()
 		return answer, nil

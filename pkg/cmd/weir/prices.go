@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -211,7 +212,7 @@ func (f priceFile) print(out io.Writer) {
 			continue
 		}
 		for _, x := range ch.Fields {
-			fmt.Fprintf(out, "    %s: %s -> %s\n", x.Field, orNone(x.Old), orNone(x.New))
+			fmt.Fprintf(out, "    %s: %s -> %s\n", x.Field, cmp.Or(x.Old, "none"), cmp.Or(x.New, "none"))
 		}
 	}
 	if len(f.odd) > 0 {
@@ -226,13 +227,6 @@ func (f priceFile) print(out io.Writer) {
 	if n := pricing.Unnamed(f.book, f.rows); n > 0 {
 		fmt.Fprintf(out, "%d models of these providers are not in the file and keep their prices\n", n)
 	}
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }
 
 // confirmed asks on the terminal; anything but yes is no.

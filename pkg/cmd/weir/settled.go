@@ -81,28 +81,17 @@ const (
 )
 
 // settle waits until nothing moves, and says meanwhile what does; it returns what still does when the time is over.
-func settle(ctx context.Context, limit time.Duration, moves func(context.Context) ([]string, error), say func(format string, args ...any)) ([]string, error) {
-	deadline, next := time.NewTimer(limit), time.NewTimer(sayAfter)
-	defer deadline.Stop()
-	defer next.Stop()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		left, err := moves(ctx)
-		if err != nil || len(left) == 0 {
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("interrupted: %w", ctx.Err())
-		case <-deadline.C:
-			return left, nil
-		case <-next.C:
+func settle(ctx context.Context, limit time.Duration, moves func(context.Context) ([]string, error), say func(format string, args ...any)) (left []string, err error) {
+	next := time.Now().Add(sayAfter)
+	err = until(ctx, limit, func() (bool, error) {
+		left, err = moves(ctx)
+		if err == nil && len(left) > 0 && time.Now().After(next) {
 			say("audit waits, at most %s: %s", limit, strings.Join(left, "; "))
-			next.Reset(sayEvery)
-		case <-tick.C:
+			next = time.Now().Add(sayEvery)
 		}
-	}
+		return len(left) == 0, err
+	})
+	return left, err
 }
 
 // mark is where the log and Redis stand.

@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -79,12 +80,7 @@ func (a *app) envCmd() *cobra.Command {
 			if a.json {
 				return printJSON(c.OutOrStdout(), env)
 			}
-			names := make([]string, 0, len(env))
-			for name := range env {
-				names = append(names, name)
-			}
-			sort.Strings(names)
-			for _, name := range names {
+			for _, name := range slices.Sorted(maps.Keys(env)) {
 				fmt.Fprintf(c.OutOrStdout(), "export %s=%s\n", name, shellQuoted(env[name]))
 			}
 			return nil
