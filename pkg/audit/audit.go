@@ -40,8 +40,8 @@ type WindowRow struct {
 	Latest                       time.Time // event time of the latest entry
 }
 
-// WindowKey names a window total: scope is TENANT, EXECUTION, COST_CENTER, AGENT or API_KEY, kind MINUTE, HOUR, DAY, MONTH
-// or EXECUTION.
+// WindowKey names a window total: scope is TENANT, EXECUTION, EXECUTION_BRANCH, COST_CENTER, AGENT or API_KEY, kind MINUTE,
+// HOUR, DAY, MONTH or EXECUTION.
 type WindowKey struct {
 	Tenant, Scope, ScopeID, Kind string
 	Window                       int64
@@ -61,7 +61,8 @@ type Books interface {
 	WindowConflicts(ctx context.Context, fn func(key WindowKey, contents int64) error) error
 }
 
-// Counters are the dollars of a tenant or a sub-scope in Redis. Own is settled and held, Held what open holds may still give back.
+// Counters are the nano-dollars of a tenant or a sub-scope in Redis. Own is settled and held, Held what open holds may still
+// give back. Labels are YYYYMMDD and YYYYMM.
 type Counters struct {
 	Known                              bool
 	DayLabel, MonthLabel               int32
@@ -69,8 +70,9 @@ type Counters struct {
 	MonthOwn, MonthHeld, MonthExternal int64
 }
 
-// ExecutionCounters are the dollars of a root execution, or of a branch of one, in Redis. Exists says that there are any, Known that its limits are: where
-// they are not, only external usage was told, or the counters were made anew without them.
+// ExecutionCounters are the nano-dollars of a root execution, or of a branch of one, in Redis. Exists says that there are
+// any, Known that its limits are: where they are not, only external usage was told, or the counters were made anew without
+// them.
 type ExecutionCounters struct {
 	Exists, Known       bool
 	Own, Held, External int64

@@ -1,8 +1,9 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
-	"sort"
+	"slices"
 	"time"
 )
 
@@ -91,9 +92,8 @@ func same[T comparable](r *Report, where, what string, expected, found T) {
 }
 
 func (r *Report) finish() {
-	sort.SliceStable(r.Differences, func(i, j int) bool {
-		a, b := r.Differences[i], r.Differences[j]
-		return a.Where < b.Where || a.Where == b.Where && a.What < b.What
+	slices.SortStableFunc(r.Differences, func(a, b Difference) int {
+		return cmp.Or(cmp.Compare(a.Where, b.Where), cmp.Compare(a.What, b.What))
 	})
 	r.OK = len(r.Differences) == 0
 }

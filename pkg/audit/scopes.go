@@ -58,16 +58,7 @@ func plainID(s string) bool {
 
 // kindOf is the name of a kind of sub-scopes in contracts and events, "" for what is none.
 func kindOf(k weirv1.ScopeKind) string {
-	switch k {
-	case weirv1.ScopeKind_SCOPE_KIND_COST_CENTER:
-		return "cost_center"
-	case weirv1.ScopeKind_SCOPE_KIND_AGENT:
-		return "agent"
-	case weirv1.ScopeKind_SCOPE_KIND_API_KEY:
-		return "api_key"
-	default:
-		return ""
-	}
+	return kindOfColumn(scopeColumn(k))
 }
 
 // scopeText is an entry's sub-scopes, in order, without branches.

@@ -1,10 +1,12 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -79,16 +81,13 @@ func scopesToCheck(tenant string, version contract, now time.Time, want map[Wind
 		}
 	}
 	return slices.SortedFunc(maps.Keys(all), func(a, b scopeID) int {
-		switch {
-		case (a.id == otherName) != (b.id == otherName) && a.id == otherName:
-			return -1
-		case (a.id == otherName) != (b.id == otherName):
-			return 1
-		case a.kind+" "+a.id < b.kind+" "+b.id:
-			return -1
-		default:
+		if (a.id == otherName) != (b.id == otherName) {
+			if a.id == otherName {
+				return -1
+			}
 			return 1
 		}
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id))
 	})
 }
 
@@ -101,11 +100,13 @@ func hasScope(tenant string, x scopeID, want map[WindowKey]*total) bool {
 	return false
 }
 
-// columnOf is a kind of sub-scopes as the window table has it, kindOfColumn its inverse.
-func columnOf(kind string) string {
-	return map[string]string{"cost_center": "COST_CENTER", "agent": "AGENT", "api_key": "API_KEY"}[kind]
-}
+// columnOf is a kind of sub-scopes as the window table has it. kindOfColumn is its inverse, "" for what is no sub-scope.
+func columnOf(kind string) string { return strings.ToUpper(kind) }
 
 func kindOfColumn(column string) string {
-	return map[string]string{"COST_CENTER": "cost_center", "AGENT": "agent", "API_KEY": "api_key"}[column]
+	switch column {
+	case "COST_CENTER", "AGENT", "API_KEY":
+		return strings.ToLower(column)
+	}
+	return ""
 }

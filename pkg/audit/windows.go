@@ -142,10 +142,7 @@ func takeWindow(rec bus.Record, byKey map[string]WindowRow, past bases, r *Repor
 }
 
 func windowRow(m *weirv1.WindowTotal) WindowRow {
-	kind := map[weirv1.WindowKind]string{
-		weirv1.WindowKind_WINDOW_KIND_MINUTE: "MINUTE", weirv1.WindowKind_WINDOW_KIND_HOUR: "HOUR", weirv1.WindowKind_WINDOW_KIND_DAY: "DAY",
-		weirv1.WindowKind_WINDOW_KIND_MONTH: "MONTH", weirv1.WindowKind_WINDOW_KIND_EXECUTION: "EXECUTION",
-	}[m.GetKind()]
+	kind := strings.TrimPrefix(m.GetKind().String(), "WINDOW_KIND_")
 	return WindowRow{
 		Key:     WindowKey{m.GetTenantId(), scopeColumn(m.GetScopeKind()), m.GetScopeId(), kind, m.GetWindow()},
 		Version: m.GetVersion(), OwnNanos: m.GetOwnNanos(), ExternalNanos: m.GetExternalNanos(), RawUSD: m.GetRawCostUsd(),

@@ -33,7 +33,7 @@ func (b Budgets) Tenant(ctx context.Context, tenant string, zone *time.Location)
 
 // Scope implements audit.Budgets.
 func (b Budgets) Scope(ctx context.Context, tenant, kind, id string, zone *time.Location) (audit.Counters, error) {
-	var scope budgetstore.ScopeRef
+	var scope budgetstore.ScopeRef // its type of kinds is pkg/domain/window's, which an auditor does not import
 	scope.ID = id
 	switch kind {
 	case "cost_center":
