@@ -14,8 +14,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
-	"slices"
 	"time"
 
 	"github.com/weir-project/weir/pkg/storebench"
@@ -90,9 +88,9 @@ func (w *world) reserveFigures(ctx context.Context) ([]storebench.Figure, error)
 		p99s, floor99s, ratio99s = append(p99s, mine.p99), append(floor99s, other.p99), append(ratio99s, mine.p99/other.p99)
 	}
 	return []storebench.Figure{
-		figure("reserve_vs_floor", median(ours), median(floor), median(ratios), 0.5),
-		figure("reserve_p99_vs_floor", median(p99s), median(floor99s), median(ratio99s), 2),
-		figure("reserve_per_s", median(ours), peerReserves, median(ours)/peerReserves, peerFactor),
+		storebench.WithRatio("reserve_vs_floor", storebench.Median(ours), storebench.Median(floor), storebench.Median(ratios), 0.5),
+		storebench.WithRatio("reserve_p99_vs_floor", storebench.Median(p99s), storebench.Median(floor99s), storebench.Median(ratio99s), 2),
+		storebench.WithRatio("reserve_per_s", storebench.Median(ours), peerReserves, storebench.Median(ours)/peerReserves, peerFactor),
 	}, nil
 }
 
@@ -126,19 +124,8 @@ func (w *world) settleFigures(ctx context.Context) ([]storebench.Figure, error) 
 		pairs = append(pairs, 1/(1/made.rate+1/mine.rate))
 	}
 	return []storebench.Figure{
-		figure("settle_vs_commit", median(ours), median(floor), median(ratios), 0.8),
-		figure("settle_vs_writers", median(ours), median(writers), median(alone), 0.8),
-		figure("reserve_settle_per_s", median(pairs), peerPairs, median(pairs)/peerPairs, peerFactor),
+		storebench.WithRatio("settle_vs_commit", storebench.Median(ours), storebench.Median(floor), storebench.Median(ratios), 0.8),
+		storebench.WithRatio("settle_vs_writers", storebench.Median(ours), storebench.Median(writers), storebench.Median(alone), 0.8),
+		storebench.WithRatio("reserve_settle_per_s", storebench.Median(pairs), peerPairs, storebench.Median(pairs)/peerPairs, peerFactor),
 	}, nil
-}
-
-// figure rounds to what the machine repeats.
-func figure(name string, ours, reference, ratio, target float64) storebench.Figure {
-	round := func(x float64) float64 { return math.Round(x*1000) / 1000 }
-	return storebench.Figure{Name: name, Ours: round(ours), Reference: round(reference), Ratio: round(ratio), Target: target}
-}
-
-func median(list []float64) float64 {
-	list = slices.Sorted(slices.Values(list))
-	return list[len(list)/2]
 }

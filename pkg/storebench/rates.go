@@ -26,8 +26,8 @@ const (
 	batchers    = 4
 )
 
-// rates are the figures of calls a second by the library. The
-// programs take turns slot by slot; a ratio is the median of the slots' own.
+// rates are the figures of calls a second by the library. The programs take turns slot by slot; a ratio is the median of the
+// slots' own.
 func (b *bench) rates(ctx context.Context) ([]Figure, error) {
 	trivial, err := b.client.ScriptLoad(ctx, trivialSource).Result()
 	if err != nil {
@@ -64,9 +64,9 @@ func (b *bench) rates(ctx context.Context) ([]Figure, error) {
 	}
 	const target = 50_000
 	return []Figure{
-		withRatio("vs_trivial_evalsha", median(ours), median(theirs), median(ratios), 0.5),
-		withRatio("vs_window_50000", median(ours), median(windows), median(windowRatios), 100),
-		figure("batch_per_s", median(batches), target, 1),
+		WithRatio("vs_trivial_evalsha", Median(ours), Median(theirs), Median(ratios), 0.5),
+		WithRatio("vs_window_50000", Median(ours), Median(windows), Median(windowRatios), 100),
+		figure("batch_per_s", Median(batches), target, 1),
 	}, nil
 }
 
@@ -175,8 +175,7 @@ func (w *sortedSet) rate(ctx context.Context, client *redis.Client, now func() t
 	return windowCalls / now().Sub(began).Seconds(), nil
 }
 
-// inParallel calls do from several goroutines until the slot is over, and
-// returns what they did per second.
+// inParallel calls do from several goroutines until the slot is over, and returns what they did per second.
 func (b *bench) inParallel(goroutines int, do func(goroutine, i int) (int, error)) (float64, error) {
 	var done atomic.Int64
 	var failed atomic.Pointer[error]

@@ -84,8 +84,7 @@ func redisTimes(ctx context.Context, live, logical *bench) ([]Figure, error) {
 // a call costs is what it costs when nothing is in its way, which is the same
 // measure for each program; a median would mostly report the neighbours.
 func fastest(us []float64) float64 {
-	us = slices.Clone(us)
-	slices.Sort(us)
+	us = slices.Sorted(slices.Values(us))
 	us = us[:max(1, len(us)/4)]
 	sum := 0.0
 	for _, x := range us {

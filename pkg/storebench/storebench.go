@@ -1,15 +1,12 @@
-// Package storebench measures the reserve script next to a trivial script with
-// the same keys and arguments, and next to the textbook sliding window (a
-// sorted set with one member per call), in one run.
+// Package storebench measures the reserve script next to a trivial script with the same keys and arguments, and next to
+// the textbook sliding window (a sorted set with one member per call), in one run.
 //
-// It owns the reference scripts and the way of measuring: short rounds of all
-// programs in turn, so that whatever else the machine does falls on each; of
-// Redis' own time the fastest quarter of the rounds, of rates the median. It decides nothing and writes only keys of tenants
-// that it makes. It wants a Redis of its own: it changes its settings.
+// It owns the reference scripts and the way of measuring: short rounds of all programs in turn, so that whatever else the
+// machine does falls on each; of Redis' own time the fastest quarter of the rounds, of rates the median. It decides nothing
+// and writes only keys of tenants that it makes. It wants a Redis of its own: it changes its settings.
 package storebench
 
 import (
-	"cmp"
 	"context"
 	_ "embed" // of the reference script
 	"errors"
@@ -39,11 +36,11 @@ type Figure struct {
 }
 
 func figure(name string, ours, reference, target float64) Figure {
-	return withRatio(name, ours, reference, ours/reference, target)
+	return WithRatio(name, ours, reference, ours/reference, target)
 }
 
-// withRatio is a figure whose ratio was taken pair by pair. Three decimals are more than the machine repeats.
-func withRatio(name string, ours, reference, ratio, target float64) Figure {
+// WithRatio is a figure whose ratio was taken pair by pair. Three decimals are more than the machine repeats.
+func WithRatio(name string, ours, reference, ratio, target float64) Figure {
 	round := func(x float64) float64 { return math.Round(x*1000) / 1000 }
 	return Figure{Name: name, Ours: round(ours), Reference: round(reference), Ratio: round(ratio), Target: target}
 }
@@ -172,8 +169,8 @@ func request(t budgetstore.Tenant, id string, now time.Time) budgetstore.Request
 	}
 }
 
-func median[N cmp.Ordered](list []N) N {
-	list = slices.Clone(list)
-	slices.Sort(list)
+// Median is the middle one of a list, of two the upper; the list is not empty.
+func Median(list []float64) float64 {
+	list = slices.Sorted(slices.Values(list))
 	return list[len(list)/2]
 }
