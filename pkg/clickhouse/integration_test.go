@@ -162,7 +162,7 @@ func TestSinkAgainstTheEngine(t *testing.T) {
 			t.Fatal(err)
 		}
 		claim := testClaim(l)
-		at, err := s.Assigned(t.Context(), claim, l.committed)
+		at, err := s.assigned(t.Context(), claim, l.committed)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -75,11 +75,11 @@ func newSink(t ledgerTable, reader journal.Reader, metrics prometheus.Registerer
 func (s *LedgerSink) ConsumerConfig(maxRows int, flushEvery time.Duration) bus.ConsumerConfig {
 	maxRows = max(1, min(maxRows, 100_000))
 	return bus.ConsumerConfig{Group: SinkGroup, Topics: []bus.Topic{topics.LedgerEntries}, MaxBatch: maxRows, MaxPending: 2 * maxRows,
-		MaxPendingBytes: 64 << 20, Linger: flushEvery, OnAssigned: s.Assigned, OnRevoked: s.Released, OnLost: s.Released}
+		MaxPendingBytes: 64 << 20, Linger: flushEvery, OnAssigned: s.assigned, OnRevoked: s.released, OnLost: s.released}
 }
 
-// Assigned finishes what the last owner may have left half done, and says where to go on.
-func (s *LedgerSink) Assigned(ctx context.Context, claim bus.Claim, at bus.Committed) (int64, error) {
+// assigned finishes what the last owner may have left half done, and says where to go on.
+func (s *LedgerSink) assigned(ctx context.Context, claim bus.Claim, at bus.Committed) (int64, error) {
 	pending, isPending, err := parseIntent(at.Metadata)
 	if err != nil {
 		return 0, bus.Fatal{Err: fmt.Errorf("ledger sink %s/%d: %w", claim.Topic().Name(), claim.Partition(), err)}
@@ -124,8 +124,8 @@ func (s *LedgerSink) replay(ctx context.Context, claim bus.Claim, f *journal.Fil
 	return pending.to + 1, claim.Commit(ctx, pending.to+1, "")
 }
 
-// Released lets a partition go.
-func (s *LedgerSink) Released(claim bus.Claim) {
+// released lets a partition go.
+func (s *LedgerSink) released(claim bus.Claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.filters, claim.Partition())

@@ -133,7 +133,7 @@ func process(t *testing.T, l *log, f *table, n int) error {
 	}
 	ctx := t.Context()
 	claim := testClaim(l)
-	at, err := s.Assigned(ctx, claim, l.committed)
+	at, err := s.assigned(ctx, claim, l.committed)
 	if err != nil {
 		return err
 	}

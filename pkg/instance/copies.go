@@ -16,9 +16,9 @@ type copyOf struct {
 func (c Config) copies(before []Service) []copyOf {
 	var all []copyOf
 	for i, program := range Programs() {
-		replicas, base, grpc := c.replicas(program, before), PortService+10*i, 0
+		replicas, base, grpc := c.replicas(program, before), portService+10*i, 0
 		if program == "admission" {
-			base, grpc = PortAdmission, PortGRPC
+			base, grpc = portAdmission, portGRPC
 		}
 		for n := range replicas {
 			name := program

@@ -38,9 +38,9 @@ func (c Config) initialise(ctx context.Context, s State) error {
 		ours  func(context.Context, string) error
 		check func(context.Context, string) error
 	}{
-		{"kafka", func(ctx context.Context, address string) error { return InitKafka(ctx, address, 1) }, CheckKafka},
-		{"postgres", InitPostgres, CheckPostgres},
-		{"clickhouse", InitClickHouse, CheckClickHouse},
+		{"kafka", func(ctx context.Context, address string) error { return InitKafka(ctx, address, 1) }, checkKafka},
+		{"postgres", InitPostgres, checkPostgres},
+		{"clickhouse", InitClickHouse, checkClickHouse},
 	} {
 		p, ok := s.Part(step.part)
 		if !ok {
@@ -97,8 +97,8 @@ func InitKafka(ctx context.Context, address string, replication int) error {
 	return a.CheckTopics(ctx, topics.All)
 }
 
-// CheckKafka reports topics that are missing or otherwise declared.
-func CheckKafka(ctx context.Context, address string) error {
+// checkKafka reports topics that are missing or otherwise declared.
+func checkKafka(ctx context.Context, address string) error {
 	a, err := admin(ctx, address)
 	if err != nil {
 		return err
@@ -118,8 +118,8 @@ func InitPostgres(ctx context.Context, address string) error {
 	return err
 }
 
-// CheckPostgres reports missing tables.
-func CheckPostgres(ctx context.Context, address string) error {
+// checkPostgres reports missing tables.
+func checkPostgres(ctx context.Context, address string) error {
 	pg, err := pgstore.Open(ctx, address)
 	if err != nil {
 		return err
@@ -194,8 +194,8 @@ func InitClickHouse(ctx context.Context, address string) error {
 	return err
 }
 
-// CheckClickHouse refuses a server without the tables, or on which an insert could be counted twice.
-func CheckClickHouse(ctx context.Context, address string) error {
+// checkClickHouse refuses a server without the tables, or on which an insert could be counted twice.
+func checkClickHouse(ctx context.Context, address string) error {
 	ch, err := clickhouse.Open(address)
 	if err != nil {
 		return err

@@ -147,7 +147,7 @@ func TestPortsOfOthers(t *testing.T) {
 
 func TestSecretsAreMadeOnce(t *testing.T) {
 	d := Dir(t.TempDir())
-	names := []string{SecretHMAC, SecretToken, SecretFinance, SecretDefault}
+	names := []string{secretHMAC, secretToken, secretFinance, secretDefault}
 	before := map[string]string{}
 	for range 2 {
 		if err := d.ensureSecrets(); err != nil {
@@ -165,20 +165,20 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 			before[name] = s
 		}
 	}
-	if before[SecretFinance] == before[SecretDefault] {
+	if before[secretFinance] == before[secretDefault] {
 		t.Error("two secrets are the same")
 	}
 	if info, err := os.Stat(d.file("secrets")); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("folder: %v, %v", info.Mode(), err)
 	}
 	// A crash may have left some: only those that are missing are made.
-	if err := os.Remove(d.Secret(SecretHMAC)); err != nil {
+	if err := os.Remove(d.Secret(secretHMAC)); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.ensureSecrets(); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := d.ReadSecret(SecretToken); err != nil || s != before[SecretToken] {
+	if s, err := d.ReadSecret(secretToken); err != nil || s != before[secretToken] {
 		t.Errorf("the token key changed: %v", err)
 	}
 }
@@ -291,7 +291,7 @@ func TestEnv(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, env[name], want)
 		}
 	}
-	if secret, err := d.ReadSecret(SecretFinance); err != nil || env["WEIR_FINANCE_PASSWORD"] != secret {
+	if secret, err := d.ReadSecret(secretFinance); err != nil || env["WEIR_FINANCE_PASSWORD"] != secret {
 		t.Errorf("finance: %v", err)
 	}
 }

@@ -20,17 +20,17 @@ import (
 	"github.com/weir-project/weir/pkg/embedded/redis"
 )
 
-// PartNames are the four parts in the order of `weir status`.
-func PartNames() []string { return []string{"kafka", "redis", "postgres", "clickhouse"} }
+// partNames are the four parts in the order of `weir status`.
+func partNames() []string { return []string{"kafka", "redis", "postgres", "clickhouse"} }
 
 func defaultPort(name string) int {
-	return map[string]int{"kafka": PortKafka, "redis": PortRedis, "postgres": PortPostgres, "clickhouse": PortClickHouse}[name]
+	return map[string]int{"kafka": portKafka, "redis": portRedis, "postgres": portPostgres, "clickhouse": portClickHouse}[name]
 }
 
 // upParts keeps what runs, remembers what is the user's own, and starts the rest side by side.
 func (c Config) upParts(ctx context.Context, s *State) error {
 	var missing []string
-	for _, name := range PartNames() {
+	for _, name := range partNames() {
 		old, known := s.Part(name)
 		switch own := c.External[name]; {
 		case own != "" && known && old.Ours():
@@ -165,7 +165,7 @@ func (c Config) preparePart(ctx context.Context, bring *install.Installer, name,
 		return func(port int) (*part.Part, error) {
 			return clickhouse.Start(ctx, clickhouse.Config{
 				Config: at(port), Self: self, Library: engine.Library, Binary: engine.Binary,
-				DefaultPasswordFile: c.Dir.Secret(SecretDefault), FinancePasswordFile: c.Dir.Secret(SecretFinance),
+				DefaultPasswordFile: c.Dir.Secret(secretDefault), FinancePasswordFile: c.Dir.Secret(secretFinance),
 			})
 		}, err
 	}

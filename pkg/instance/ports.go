@@ -9,13 +9,13 @@ import (
 
 // Default ports. Services count up from theirs; a taken one is replaced by a free one, and `weir env` tells which.
 const (
-	PortKafka      = 19092
-	PortRedis      = 16379
-	PortPostgres   = 15432
-	PortClickHouse = 18123
-	PortAdmission  = 18080 // admission-1 is 18080, admission-2 18081, …
-	PortService    = 18100 // the others, in the order of Programs
-	PortGRPC       = 18200 // admission-1's gRPC is 18200, admission-2's 18201, …
+	portKafka      = 19092
+	portRedis      = 16379
+	portPostgres   = 15432
+	portClickHouse = 18123
+	portAdmission  = 18080 // admission-1 is 18080, admission-2 18081, …
+	portService    = 18100 // the others, in the order of Programs
+	portGRPC       = 18200 // admission-1's gRPC is 18200, admission-2's 18201, …
 )
 
 // portStep is the step to a neighbour of a taken port.

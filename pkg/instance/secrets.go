@@ -13,10 +13,10 @@ import (
 
 // Names of the secret files below D/secrets, each readable by the owner alone.
 const (
-	SecretHMAC    = "hmac.key"            // shared by admission, breaker and attributor
-	SecretToken   = "token_ed25519.pem"   // admission's key for execution tokens
-	SecretFinance = "finance.password"    // ClickHouse user finance
-	SecretDefault = "clickhouse.password" // ClickHouse user default
+	secretHMAC    = "hmac.key"            // shared by admission, breaker and attributor
+	secretToken   = "token_ed25519.pem"   // admission's key for execution tokens
+	secretFinance = "finance.password"    // ClickHouse user finance
+	secretDefault = "clickhouse.password" // ClickHouse user default
 )
 
 // ensureSecrets makes what is missing and leaves what is there: a changed key would invalidate open receipts.
@@ -25,7 +25,7 @@ func (d Dir) ensureSecrets() error {
 		return fmt.Errorf("secrets folder: %w", err)
 	}
 	makers := map[string]func() ([]byte, error){
-		SecretHMAC: randomText, SecretFinance: randomText, SecretDefault: randomText, SecretToken: newTokenKey,
+		secretHMAC: randomText, secretFinance: randomText, secretDefault: randomText, secretToken: newTokenKey,
 	}
 	for name, create := range makers {
 		if _, err := os.Stat(d.Secret(name)); err == nil {

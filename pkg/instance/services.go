@@ -24,10 +24,10 @@ func Programs() []string {
 
 // uses are the parts that a program talks to, and its further flags; %s is the folder of the secrets.
 func uses(program string) (parts, flags []string) {
-	const hmac = "-hmac-secret-file=%s/" + SecretHMAC
+	const hmac = "-hmac-secret-file=%s/" + secretHMAC
 	switch program {
 	case "admission":
-		return []string{"kafka", "redis", "postgres"}, []string{hmac, "-token-key-file=%s/" + SecretToken}
+		return []string{"kafka", "redis", "postgres"}, []string{hmac, "-token-key-file=%s/" + secretToken}
 	case "outbox-relay":
 		return []string{"kafka", "postgres"}, nil
 	case "cost-attributor":

@@ -66,7 +66,7 @@ func TestSettings(t *testing.T) {
 // Only admission speaks gRPC; each of its copies has a port of its own there.
 func TestGRPCPorts(t *testing.T) {
 	for _, w := range (Config{Replicas: map[string]int{"admission": 2}}).copies(nil) {
-		want := map[string]int{"admission-1": PortGRPC, "admission-2": PortGRPC + 1}[w.name]
+		want := map[string]int{"admission-1": portGRPC, "admission-2": portGRPC + 1}[w.name]
 		if w.grpc != want {
 			t.Errorf("%s: %d, want %d", w.name, w.grpc, want)
 		}

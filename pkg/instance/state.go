@@ -72,12 +72,12 @@ func (s State) Service(program string) (Service, bool) {
 	return Service{}, false
 }
 
-// setPart puts a part in the place of the one of its name, in the order of PartNames.
+// setPart puts a part in the place of the one of its name, in the order of partNames.
 func (s *State) setPart(p Part) {
 	s.Parts = slices.DeleteFunc(slices.Clone(s.Parts), func(o Part) bool { return o.Name == p.Name })
 	s.Parts = append(s.Parts, p)
 	slices.SortFunc(s.Parts, func(a, b Part) int {
-		return cmp.Compare(slices.Index(PartNames(), a.Name), slices.Index(PartNames(), b.Name))
+		return cmp.Compare(slices.Index(partNames(), a.Name), slices.Index(partNames(), b.Name))
 	})
 }
 

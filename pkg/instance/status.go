@@ -39,7 +39,7 @@ type Status struct {
 
 // Healthy reports whether every part runs and every service is ready.
 func (s Status) Healthy() bool {
-	if len(s.Parts) < len(PartNames()) || len(s.Services) < len(Programs()) {
+	if len(s.Parts) < len(partNames()) || len(s.Services) < len(Programs()) {
 		return false // `weir up` did not get that far
 	}
 	for _, p := range s.Parts {
@@ -140,7 +140,7 @@ func (d Dir) Env() (map[string]string, error) {
 	}
 	if u, err := url.Parse(env["WEIR_CLICKHOUSE"]); err == nil && strings.HasPrefix(u.Scheme, "http") {
 		env["WEIR_CLICKHOUSE_URL"] = u.Scheme + "://" + u.Host
-		if secret, err := d.ReadSecret(SecretFinance); err == nil {
+		if secret, err := d.ReadSecret(secretFinance); err == nil {
 			env["WEIR_FINANCE_PASSWORD"] = secret
 		}
 	}

@@ -58,8 +58,8 @@ var ErrMisuse = errors.New("used wrongly")
 var ErrLost = errors.New("data lost")
 
 // Up starts what is not running, and returns when everything is ready. It is idempotent: what runs is left alone, except
-// services of another build, or whose parts have moved, which are restarted: one program after the other, all copies of it at once.
-// On an error what it started stays up and is remembered, so that `weir down` ends it.
+// services of another build, or whose parts have moved, which are restarted: one program after the other, all copies of it at
+// once. On an error what it started stays up and is remembered, so that `weir down` ends it.
 func Up(ctx context.Context, c Config) (State, error) {
 	if err := c.checkPrograms(); err != nil { // before the lock, which makes the folder
 		return State{}, err
@@ -175,8 +175,8 @@ func (c Config) checkAddresses() error {
 	return nil
 }
 
-// Down stops the services, seals the budget store, then stops the parts, and keeps all data. Everything is asked to end at once within its group,
-// so that one hung process costs its own grace and no more.
+// Down stops the services, seals the budget store, then stops the parts, and keeps all data. Everything is asked to end at
+// once within its group, so that one hung process costs its own grace and no more.
 func (d Dir) Down(say func(format string, args ...any)) error {
 	if _, err := d.Load(); err != nil { // before the lock, which would make the folder
 		return err

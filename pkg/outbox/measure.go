@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// MaxCounted bounds what Measure counts: a larger backlog is reported as this many rows.
-const MaxCounted = 1_000_000
+// maxCounted bounds what Measure counts: a larger backlog is reported as this many rows.
+const maxCounted = 1_000_000
 
 // Backlog is what is committed but not yet recorded as published.
 type Backlog struct {
-	// Rows stops at MaxCounted (per part of a tick, so at most twice that).
+	// Rows stops at maxCounted (per part of a tick, so at most twice that).
 	Rows int64
 	// Oldest is the age of the oldest of them by the database's clock, zero if there is none.
 	Oldest time.Duration
@@ -36,7 +36,7 @@ SELECT count(*), coalesce(extract(epoch FROM clock_timestamp() - min(created_at)
 func (s *Session) Measure(ctx context.Context) (Backlog, error) {
 	var b Backlog
 	var seconds float64
-	if err := s.conn.QueryRow(ctx, measure, MaxCounted).Scan(&b.Rows, &seconds, &b.Parked); err != nil {
+	if err := s.conn.QueryRow(ctx, measure, maxCounted).Scan(&b.Rows, &seconds, &b.Parked); err != nil {
 		return Backlog{}, fmt.Errorf("outbox: measure the backlog: %w", err)
 	}
 	b.Oldest = max(0, time.Duration(seconds*float64(time.Second)))

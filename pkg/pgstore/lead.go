@@ -12,8 +12,8 @@ import (
 // nothing comes back, not even an error, and a leader that waits for it is none.
 const leadWithin = 3 * time.Second
 
-// LeadLock is the advisory lock of the one replica that carries a recovery out.
-const LeadLock int64 = 0x77656972_7265636f // "weirreco"
+// leadLock is the advisory lock of the one replica that carries a recovery out.
+const leadLock int64 = 0x77656972_7265636f // "weirreco"
 
 // Lead is the right to carry a recovery out. It is a connection of its own: the server gives the right to somebody else
 // when that ends, however it ends. It is not safe for concurrent use.
@@ -37,7 +37,7 @@ func (s *Store) TryLead(ctx context.Context) (*Lead, error) {
 		return nil, fmt.Errorf("pgstore: lead: %w", err)
 	}
 	var led bool
-	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", LeadLock).Scan(&led); err != nil || !led {
+	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", leadLock).Scan(&led); err != nil || !led {
 		_ = conn.Close(context.WithoutCancel(ctx))
 		if err != nil {
 			err = fmt.Errorf("pgstore: lead: %w", err)

@@ -18,7 +18,7 @@ type groupOn struct {
 
 // wayToTheBill is what must have caught up before a bill is complete.
 func wayToTheBill() []groupOn {
-	return []groupOn{{"weir.cost-attributor", topics.UsageEvents}, {"weir.ledger-sink", topics.LedgerEntries}}
+	return []groupOn{{"weir.cost-attributor", topics.UsageEvents}, {clickhouse.SinkGroup, topics.LedgerEntries}}
 }
 
 // wholeWay is what must have caught up before everything agrees.

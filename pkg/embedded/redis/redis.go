@@ -47,7 +47,8 @@ func Start(ctx context.Context, c Config) (*part.Part, error) {
 	return p.Started(ctx, func(ctx context.Context) error { return Ping(ctx, c.Addr()) })
 }
 
-// Ping returns nil when a Redis answers at host:port. It speaks the inline form of the protocol, so that this package needs no client library.
+// Ping returns nil when a Redis answers at host:port. It speaks the inline form of the protocol, so that this package needs
+// no client library.
 func Ping(ctx context.Context, addr string) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
