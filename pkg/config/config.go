@@ -209,10 +209,14 @@ func (v *Secret) load(env string, inEnv bool, envName string) error {
 }
 
 // MaskURL replaces the password of a URL (also in lists of hosts, which net/url refuses) and the values of query
-// parameters that look like secrets by stars.
+// parameters that look like secrets by stars; and all of what is no URL but may have a password, as Postgres' "host=h
+// password=p", whose quotes are not for here to read.
 func MaskURL(s string) string {
 	scheme, rest, ok := strings.Cut(s, "://")
-	if !ok {
+	switch {
+	case !ok && strings.Contains(strings.ToLower(s), "password"):
+		return stars
+	case !ok:
 		return s
 	}
 	rest, query, hasQuery := strings.Cut(rest, "?")

@@ -81,6 +81,10 @@ func TestMaskURL(t *testing.T) {
 		"kafka://u@a:1?password_file=/f":                      "kafka://u@a:1?password_file=/f",
 		"redis+sentinel://:p@h:1?sentinel_password=p&db=1":    "redis+sentinel://:***@h:1?sentinel_password=***&db=1",
 		"postgres://u@h/d?sslpassword=p&sslmode=verify-full":  "postgres://u@h/d?sslpassword=***&sslmode=verify-full",
+		"host=h user=u PASSWORD = 'a b'":                      "***",
+		"host=/run user=u":                                    "host=/run user=u",
+		"http://h:8123/?user=u&password=p":                    "http://h:8123/?user=u&password=***",
+		"postgres://u:p@h/d":                                  "postgres://u:***@h/d",
 	} {
 		if got := config.MaskURL(in); got != want {
 			t.Errorf("%s: %s, want %s", in, got, want)

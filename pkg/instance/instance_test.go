@@ -183,22 +183,6 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 	}
 }
 
-func TestMaskAddress(t *testing.T) {
-	for in, want := range map[string]string{
-		"redis://127.0.0.1:1/0":                     "redis://127.0.0.1:1/0",
-		"redis://:secret@h:1":                       "redis://:***@h:1",
-		"postgres://weir:secret@h/weir":             "postgres://weir:***@h/weir",
-		"postgres://weir@h/weir?password=secret":    "postgres://weir@h/weir?password=***",
-		"http://h:8123/?user=weir&password=secret":  "http://h:8123/?user=weir&password=***",
-		"host=h user=weir password=secret dbname=x": "***",
-		"kafka+tls://u:secret@[::1]:1,b:2?sasl=x":   "kafka+tls://u:***@[::1]:1,b:2?sasl=x", // net/url refuses it
-	} {
-		if got := maskAddress(in); got != want {
-			t.Errorf("%s: %s, want %s", in, got, want)
-		}
-	}
-}
-
 // status is asked of a live ready service, a live one that is not, one that hangs and dead processes.
 func TestStatus(t *testing.T) {
 	ready := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

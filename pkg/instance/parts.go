@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weir-project/weir/pkg/config"
 	"github.com/weir-project/weir/pkg/embedded/clickhouse"
 	"github.com/weir-project/weir/pkg/embedded/install"
 	"github.com/weir-project/weir/pkg/embedded/kafka"
@@ -122,7 +123,7 @@ func (c Config) startAll(s *State, starts map[string]start) error {
 			err = errors.Join(err, fmt.Errorf("%s: %w", r.name, r.err))
 			continue
 		}
-		c.Say("%s runs at %s", r.name, maskAddress(r.p.Address))
+		c.Say("%s runs at %s", r.name, config.MaskURL(r.p.Address))
 		s.setPart(Part{r.name, *r.p})
 		err = errors.Join(err, c.Dir.Save(*s))
 	}

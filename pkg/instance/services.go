@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-project/weir/pkg/config"
 	"github.com/weir-project/weir/pkg/embedded/part"
 	"github.com/weir-project/weir/pkg/obs"
 )
@@ -48,7 +49,7 @@ func (d Dir) serviceCommand(bin, program, name, listen string, s State) part.Com
 	}
 	for _, p := range parts {
 		known, _ := s.Part(p)
-		if maskAddress(known.Address) != known.Address {
+		if config.MaskURL(known.Address) != known.Address {
 			variable := strings.ToUpper(strings.ReplaceAll(program, "-", "_")) + "_" + strings.ToUpper(p)
 			c.Env = append(c.Env, variable+"="+known.Address)
 			continue

@@ -87,7 +87,7 @@ func (v Service) status(ctx context.Context) ServiceStatus {
 
 // status asks the part itself; one of the user's own is only named.
 func (p Part) status(ctx context.Context) PartStatus {
-	st := PartStatus{Name: p.Name, Kind: p.Kind, State: "external", Address: maskAddress(p.Address)}
+	st := PartStatus{Name: p.Name, Kind: p.Kind, State: "external", Address: config.MaskURL(p.Address)}
 	switch {
 	case !p.Ours():
 	case !p.Alive():
@@ -99,15 +99,6 @@ func (p Part) status(ctx context.Context) PartStatus {
 		}
 	}
 	return st
-}
-
-// maskAddress hides the password of a URL, wherever it stands. What is no URL but holds one (Postgres takes such
-// addresses) is hidden whole.
-func maskAddress(s string) string {
-	if !strings.Contains(s, "://") && strings.Contains(strings.ToLower(s), "password") {
-		return "***"
-	}
-	return config.MaskURL(s)
 }
 
 // Env is what a shell needs to talk to this instance.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/weir-project/weir/pkg/domain/pricing"
 )
@@ -81,7 +82,7 @@ type entry struct {
 func object(data []byte, limit int) ([]entry, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, fmt.Errorf("no JSON object: %w", err)
+		return nil, errors.New("no JSON object")
 	}
 	var out []entry
 	for d.More() {
@@ -102,7 +103,7 @@ func object(data []byte, limit int) ([]entry, error) {
 	if _, err := d.Token(); err != nil {
 		return nil, err
 	}
-	if d.More() {
+	if _, err := d.Token(); err != io.EOF {
 		return nil, errors.New("text after the object")
 	}
 	return out, nil

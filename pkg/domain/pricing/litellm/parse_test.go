@@ -188,8 +188,8 @@ func TestOddRows(t *testing.T) {
 }
 
 func TestNotAFile(t *testing.T) {
-	for _, raw := range []string{"", "[]", "{", `{"a":1`, `{} {}`, `"x"`, strings.Repeat(" ", litellm.MaxFile+1)} {
-		if _, _, err := litellm.Parse([]byte(raw), ""); !errors.Is(err, litellm.ErrFile) {
+	for _, raw := range []string{"", "[]", "{", `{"a":1`, `{} {}`, `{}}`, `"x"`, strings.Repeat(" ", litellm.MaxFile+1)} {
+		if _, _, err := litellm.Parse([]byte(raw), ""); !errors.Is(err, litellm.ErrFile) || strings.Contains(err.Error(), "%!") {
 			t.Errorf("%.20q: %v", raw, err)
 		}
 	}
