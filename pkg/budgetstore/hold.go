@@ -202,12 +202,11 @@ func (s *Store) Extend(ctx context.Context, r ExtendRequest) (ExtendReply, error
 	return out, f.err("extend")
 }
 
-// Due moves leases that have run out to HoldExpiring
-// and returns up to max holds in that state, those of earlier calls too, by
-// lease end.
-// Each is to be ended by Expire (or Settle) after Postgres has decided.
-func (s *Store) Due(ctx context.Context, t Tenant, max int) ([]Hold, error) {
-	reply, err := s.eval(ctx, s.scripts.due, []string{key(t, "s"), key(t, "e")}, packed(nil, t.Epoch), max, s.at())
+// Due moves leases that have run out to HoldExpiring and returns up to most
+// holds in that state, those of earlier calls too, by lease end. Each is to be
+// ended by Expire (or Settle) after Postgres has decided.
+func (s *Store) Due(ctx context.Context, t Tenant, most int) ([]Hold, error) {
+	reply, err := s.eval(ctx, s.scripts.due, []string{key(t, "s"), key(t, "e")}, packed(nil, t.Epoch), most, s.at())
 	if err != nil {
 		return nil, fmt.Errorf("%w: due: %w", ErrUnavailable, err)
 	}

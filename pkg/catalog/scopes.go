@@ -40,11 +40,7 @@ func decodeScopes(scopes []*weirv1.TenantScope) ([]tenant.Scope, error) {
 			if f.text == "" {
 				continue
 			}
-			usd, err := money.ParseUSD(f.text)
-			if err != nil {
-				return nil, fmt.Errorf("scope %s %q: amount %q: %w", s.Kind, s.ID, f.text, err)
-			}
-			if *f.to, err = money.CeilNano(usd); err != nil {
+			if err := readNano(f.text, f.to); err != nil {
 				return nil, fmt.Errorf("scope %s %q: %w", s.Kind, s.ID, err)
 			}
 		}

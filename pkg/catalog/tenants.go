@@ -166,11 +166,7 @@ func decodeContract(v *weirv1.TenantVersion) (tenant.Contract, error) {
 		{v.GetCeilings().GetMonthUsd(), &c.Ceilings.Month},
 		{e.GetMaxCostUsd(), &c.Execution.MaxCost},
 	} {
-		usd, err := money.ParseUSD(f.text)
-		if err != nil {
-			return c, fmt.Errorf("amount %q: %w", f.text, err)
-		}
-		if *f.to, err = money.CeilNano(usd); err != nil {
+		if err := readNano(f.text, f.to); err != nil {
 			return c, err
 		}
 	}
@@ -185,4 +181,16 @@ func decodeContract(v *weirv1.TenantVersion) (tenant.Contract, error) {
 		return c, fmt.Errorf("markup: %w", err)
 	}
 	return c, nil
+}
+
+// readNano reads dollars as nano-dollars, rounded up.
+func readNano(text string, to *money.Nano) error {
+	usd, err := money.ParseUSD(text)
+	if err == nil {
+		*to, err = money.CeilNano(usd)
+	}
+	if err != nil {
+		return fmt.Errorf("amount %q: %w", text, err)
+	}
+	return nil
 }

@@ -11,6 +11,7 @@ package journal
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weir-project/weir/pkg/bus"
@@ -78,7 +79,7 @@ func (f *Filter) evict() {
 		f.head++
 	}
 	if f.head > len(f.queue)/2 { // amortised constant: each element is moved at most once per halving
-		f.queue = append(f.queue[:0:0], f.queue[f.head:]...)
+		f.queue = slices.Clone(f.queue[f.head:])
 		f.head = 0
 	}
 }

@@ -26,8 +26,9 @@ type Migration struct {
 
 func (m Migration) String() string { return fmt.Sprintf("%04d_%s", m.Version, m.Name) }
 
-// Load reads the *.sql files at the root of files, or in its only folder, as an embed.FS has them. A gap in the numbers, a number used twice, a missing or an empty
-// check and a file of another name are errors: each has once meant a migration that silently did not run.
+// Load reads the *.sql files at the root of files, or in its only folder, as an embed.FS has them. A gap in the numbers, a
+// number used twice, a missing or an empty check and a file of another name are errors: each has once meant a migration that
+// silently did not run.
 func Load(files fs.FS) ([]Migration, error) {
 	files, names, err := list(files)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 
 // Split cuts a ClickHouse script at the semicolons between its statements, without comments that precede a statement.
 // It knows what may hide a semicolon: '…', "…" and `…` (a backslash escapes, a doubled quote is two strings in a row),
-// -- and # (followed by a space or !) to the end of the line, and /* … */. An unclosed one reaches to the end of the script. Text after the last
-// semicolon is a statement too; blank ones are dropped.
+// -- and # (followed by a space or !) to the end of the line, and /* … */. An unclosed one reaches to the end of the script.
+// Text after the last semicolon is a statement too; blank ones are dropped.
 func Split(script string) []string {
 	var out []string
 	for script != "" {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/domain/money"
 )
 
@@ -93,7 +94,7 @@ type Contract struct {
 }
 
 // DefaultLadder is where rungs 1, 2 and 3 begin, in percent of the day ceiling (design.md, section 4.5).
-func DefaultLadder() [3]int32 { return [3]int32{50, 80, 100} }
+func DefaultLadder() [3]int32 { return ladder.Default() }
 
 // HoldsUnpriced reports whether a reservation without a price is held at its provider's dearest rates, not refused.
 func (c Contract) HoldsUnpriced() bool { return c.UnknownPrice == UnknownPriceDearest }
