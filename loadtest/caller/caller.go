@@ -44,13 +44,11 @@ type Execution struct {
 	ParentToken     string `json:"parent_token,omitempty"`
 	AgentID         string `json:"agent_id"`
 	CostCenter      string `json:"cost_center,omitempty"`
-	MaxCostUSD      string `json:"max_cost_usd,omitempty"`
 }
 
 // Started is the answer to an Execution.
 type Started struct {
 	RootExecutionID string `json:"root_execution_id"`
-	Depth           int    `json:"depth"`
 	Token           string `json:"token"`
 }
 
@@ -63,7 +61,6 @@ type Reservation struct {
 	Effect         string           `json:"effect,omitempty"` // read (default) or write
 	ExecutionToken string           `json:"execution_token,omitempty"`
 	AgentID        string           `json:"agent_id,omitempty"`
-	ParentAgentID  string           `json:"parent_agent_id,omitempty"`
 	CostCenter     string           `json:"cost_center,omitempty"`
 	LeaseSeconds   int64            `json:"lease_seconds,omitempty"`
 }
@@ -73,14 +70,11 @@ func Estimate(input, maxOutput int64) map[string]int64 {
 	return map[string]int64{"input_tokens": input, "max_output_tokens": maxOutput}
 }
 
-// Admission is the answer to an admitted Reservation.
+// Admission is the answer to an admitted Reservation, as far as anybody here asks for it; so are the other answers.
 type Admission struct {
-	State       string `json:"state"`
-	Model       string `json:"model"` // the one granted
-	Rung        int    `json:"rung"`
-	Mode        string `json:"mode"`
-	PercentUsed int64  `json:"percent_used"`
-	Receipt     string `json:"receipt"`
+	Model   string `json:"model"` // the one granted
+	Rung    int    `json:"rung"`
+	Receipt string `json:"receipt"`
 }
 
 // Settlement says what a call has used.
@@ -102,9 +96,7 @@ func Chat(input, output int64) Settlement {
 
 // Settled is the answer to a Settlement. CostUSD is decimal text, "" when unpriced.
 type Settled struct {
-	State   string   `json:"state"`
 	CostUSD string   `json:"cost_usd"`
-	EventID string   `json:"event_id"`
 	Late    bool     `json:"late"`
 	Flags   []string `json:"flags"`
 }
@@ -125,13 +117,6 @@ type Budget struct {
 	Mode        string            `json:"mode"`
 	PercentUsed int64             `json:"percent_used"`
 	Windows     map[string]Window `json:"windows"` // minute, day, month
-	Limits      map[string]Limit  `json:"limits"`
-}
-
-// Limit is one rate, or the concurrency, in a Budget.
-type Limit struct {
-	Limit int64 `json:"limit"`
-	Used  int64 `json:"used"`
 }
 
 // Refusal is an answer of 400 and above; it is an error.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -132,11 +133,15 @@ func (r *run) setUp(ctx context.Context) error {
 
 // tenants are those of the trace, the trial, and the one that never asks.
 func (r *run) tenants() []string {
-	seen := map[string]bool{}
+	return unique(append(slices.Clone(r.scenario.Trace.Turns), r.scenario.Trial.Tenant, r.scenario.Direct.Tenant))
+}
+
+// unique is each of the names once, in the order in which they come first.
+func unique(names []string) []string {
 	var all []string
-	for _, t := range append(append([]string(nil), r.scenario.Trace.Turns...), r.scenario.Trial.Tenant, r.scenario.Direct.Tenant) {
-		if !seen[t] {
-			seen[t], all = true, append(all, t)
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
 		}
 	}
 	return all

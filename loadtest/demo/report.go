@@ -43,14 +43,7 @@ func check(out io.Writer, s Scenario, want, got oracle.Bill) error {
 	if len(differences) > 0 {
 		return fmt.Errorf("%w: %d differences", errNotTheBill, len(differences))
 	}
-	tenants := map[string]bool{}
-	var names []string
-	for _, t := range s.Trace.Turns {
-		if !tenants[t] {
-			tenants[t], names = true, append(names, t)
-		}
-	}
-	trace := got.Total(names...)
+	trace := got.Total(unique(s.Trace.Turns)...)
 	total := got.Total()
 	fmt.Fprintf(out, "trace calls: %d, raw $%s\n", trace.Calls, oracle.Dollars(trace.Raw))
 	fmt.Fprintf(out, "oracle: the whole bill is right to the last digit: %d calls, raw $%s, billed $%s\n", total.Calls, oracle.Dollars(total.Raw), oracle.Dollars(total.Billed))

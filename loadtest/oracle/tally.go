@@ -98,16 +98,26 @@ func (t *Tally) Add(k Key, model string, n, input, output int64) error {
 	if k.CostCenter == "" {
 		k.CostCenter = Unassigned
 	}
-	line, ok := t.lines[k]
-	if !ok {
-		line = &Line{Key: k, Raw: new(big.Rat), Billed: new(big.Rat)}
-		t.lines[k] = line
-	}
 	raw := one.Mul(one, new(big.Rat).SetInt64(n))
-	line.Calls, line.Input, line.Output = line.Calls+n, line.Input+n*input, line.Output+n*output
-	line.Raw.Add(line.Raw, raw)
-	line.Billed.Add(line.Billed, new(big.Rat).Mul(raw, factor))
+	t.add(Line{k, n, n * input, n * output, raw, new(big.Rat).Mul(raw, factor)})
 	return nil
+}
+
+// add puts a line into the one of its key.
+func (t *Tally) add(l Line) {
+	if t.lines[l.Key] == nil {
+		zero := zeroLine(l.Key)
+		t.lines[l.Key] = &zero
+	}
+	t.lines[l.Key].add(l)
+}
+
+func zeroLine(k Key) Line { return Line{Key: k, Raw: new(big.Rat), Billed: new(big.Rat)} }
+
+func (l *Line) add(o Line) {
+	l.Calls, l.Input, l.Output = l.Calls+o.Calls, l.Input+o.Input, l.Output+o.Output
+	l.Raw.Add(l.Raw, o.Raw)
+	l.Billed.Add(l.Billed, o.Billed)
 }
 
 // Bill is everything added so far.
@@ -124,14 +134,11 @@ func (t *Tally) Bill() Bill {
 
 // Total adds up the lines of the tenants named, or of all if none is.
 func (b Bill) Total(tenants ...string) Line {
-	sum := Line{Key: Key{Tenant: strings.Join(tenants, " + ")}, Raw: new(big.Rat), Billed: new(big.Rat)}
+	sum := zeroLine(Key{Tenant: strings.Join(tenants, " + ")})
 	for _, l := range b {
-		if len(tenants) > 0 && !slices.Contains(tenants, l.Tenant) {
-			continue
+		if len(tenants) == 0 || slices.Contains(tenants, l.Tenant) {
+			sum.add(l)
 		}
-		sum.Calls, sum.Input, sum.Output = sum.Calls+l.Calls, sum.Input+l.Input, sum.Output+l.Output
-		sum.Raw.Add(sum.Raw, l.Raw)
-		sum.Billed.Add(sum.Billed, l.Billed)
 	}
 	return sum
 }
@@ -139,15 +146,8 @@ func (b Bill) Total(tenants ...string) Line {
 // Plus is the bill of both.
 func (b Bill) Plus(other Bill) Bill {
 	sum := Tally{lines: map[Key]*Line{}}
-	for _, l := range append(append(Bill(nil), b...), other...) {
-		line, ok := sum.lines[l.Key]
-		if !ok {
-			line = &Line{Key: l.Key, Raw: new(big.Rat), Billed: new(big.Rat)}
-			sum.lines[l.Key] = line
-		}
-		line.Calls, line.Input, line.Output = line.Calls+l.Calls, line.Input+l.Input, line.Output+l.Output
-		line.Raw.Add(line.Raw, l.Raw)
-		line.Billed.Add(line.Billed, l.Billed)
+	for _, l := range slices.Concat(b, other) {
+		sum.add(l)
 	}
 	return sum.Bill()
 }

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -151,10 +152,10 @@ func (r *Rig) Key(ctx context.Context, tenant string) (string, error) {
 	return answer.Key, nil
 }
 
-// Process is one entry of `weir status`.
+// Process is one entry of `weir status`, as far as tests ask for it.
 type Process struct {
-	Name, Kind, State, Address string
-	PID                        int
+	Name, Address string
+	PID           int
 }
 
 // Status is every part and service.
@@ -172,7 +173,7 @@ func (r *Rig) Status(ctx context.Context) (s Status, err error) {
 
 // Find is the part or the service process of that name, e.g. "redis" or "admission-2".
 func (s Status) Find(name string) (Process, error) {
-	for _, p := range append(append([]Process(nil), s.Parts...), s.Services...) {
+	for _, p := range slices.Concat(s.Parts, s.Services) {
 		if p.Name == name {
 			return p, nil
 		}
