@@ -13,7 +13,8 @@
 //     receipts are signed with a prefix, record values without one.
 //   - A header or member that is there twice is refused: two readers could see two different requests.
 //
-// Bounds: the memory of webhooks (maxSlackSeen; when full, 503), secrets per platform (maxSecrets).
+// Bounds: the memory of webhooks (maxSlackSeen; when full, 503), of tokens (maxRemembered) and of key sets (maxJWKSKeys),
+// secrets per platform (maxSecrets).
 package identity
 
 import "errors"

@@ -20,7 +20,8 @@ const (
 // Principal is a verified caller.
 type Principal struct {
 	Method Method
-	// KeyID is the API key's id, the JWT's subject, the certificate's name or the webhook's user: for logs and the per-key scopes, never a secret.
+	// KeyID is the API key's id, the JWT's subject, the certificate's name or the webhook's user: for logs and, of API keys, the
+	// sub-scopes; never a secret. It may be as long as the credential.
 	KeyID string
 	// Tenants are the tenants the credential may act for; the first is the default. Never empty.
 	Tenants []string
