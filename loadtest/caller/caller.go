@@ -1,7 +1,7 @@
 // Package caller is an agent's side of Weir over HTTP: start an execution, reserve, settle.
 //
 // It owns the JSON that goes over the wire, keep-alive, and what to do with a refusal: one that carries Retry-After is
-// repeated under the same id, every other is final (design.md, I9). It does not own what is called and when.
+// repeated under the same id, every other is final (invariant I9). It does not own what is called and when.
 //
 // Invariants: a request is repeated only with the same id and content; nothing here counts money.
 package caller

@@ -17,7 +17,7 @@ import (
 var ErrReplaced = errors.New("redis was restarted, failed over or restored: its replication id is another one")
 
 // guard lets connections through to known masters only. Redis draws a new master_replid whenever it starts and whenever
-// a replica is promoted, which are the moments at which writes can be lost without a trace (design.md 4.4).
+// a replica is promoted, which are the moments at which writes can be lost without a trace (ADR 0009).
 type guard struct {
 	allowed  atomic.Pointer[[]string] // nil: any
 	replaced chan struct{}

@@ -1,4 +1,4 @@
-// Package identity answers who is asking and who signed (design.md 4.1, invariant I8).
+// Package identity answers who is asking and who signed (ARCHITECTURE.md, invariant I8).
 //
 // It owns: API keys, JWTs, client certificates and webhooks of callers (Principal), execution tokens (EdDSA), receipts and
 // the HMAC under which admission and the breaker sign what they write to Kafka, and the values of control.keys.v1.

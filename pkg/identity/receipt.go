@@ -22,7 +22,7 @@ const maxReceipt = 8 << 10
 const receiptVersion = 1
 
 // Receipt is what a reservation was, signed: with it settle, release and extend work even when Redis has forgotten the
-// hold (design.md 4.3). Money is nano-dollars, times are Unix nanoseconds, tokens are counts.
+// hold. Money is nano-dollars, times are Unix nanoseconds, tokens are counts.
 type Receipt struct {
 	Tenant        string
 	ReservationID string

@@ -1,4 +1,4 @@
-// Package tenantsfile reads the tenants file of `weir tenants apply` (design.md, section 12): plans, and tenants that
+// Package tenantsfile reads the tenants file of `weir tenants apply` (docs/reference/tenants.md): plans, and tenants that
 // inherit from them and override.
 //
 // It owns the YAML form only; what a contract may say is pkg/domain/tenant's. Unknown fields are errors that name the

@@ -1,7 +1,7 @@
 // Package usageevent reads and writes usage events: CloudEvents 1.0 in JSON, as they stand in usage.events.v1.
 //
 // It owns: the envelope (structured mode with or without a content-type header, binary mode with ce_ headers), the
-// members of `data` (design.md section 12), and which texts are not ids.
+// members of `data` (docs/usage-event.md), and which texts are not ids.
 // It does not own: who may send an event (pkg/identity), what the usage means (pkg/domain/usage) and what it costs.
 //
 // Invariants:

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-project/weir/pkg/jsonwrite"
 )
 
-// TypeEpoch is a marker of admission's in one partition: nothing was used, and there is no tenant (design.md 4.4).
+// TypeEpoch is a marker of admission's in one partition: nothing was used, and there is no tenant (ADR 0009).
 const TypeEpoch = "weir.epoch.v1"
 
 // Phases of an epoch that have a marker.

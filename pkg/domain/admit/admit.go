@@ -1,5 +1,5 @@
 // Package admit owns the decision about one reservation: the values it is
-// made from, the order of the refusals, their codes (design section 4.6) and
+// made from, the order of the refusals, their codes (docs/reference/codes.md) and
 // the texts that go with them.
 //
 // Decide states the rule as a pure function. The script of pkg/budgetstore

@@ -1,6 +1,6 @@
 package admit
 
-// Code is the stable problem code of an answer (design section 4.6).
+// Code is the stable problem code of an answer (docs/reference/codes.md).
 type Code string
 
 // Codes that admission answers with.
@@ -62,7 +62,7 @@ func (c Code) Retryable() bool {
 }
 
 // Trips reports whether a refusal with this code trips the breaker of the
-// execution (design section 8), if the limit is the root's own: Refusal.Trips.
+// execution, if the limit is the root's own: Refusal.Trips.
 func (c Code) Trips() bool {
 	return c == ExecutionBudgetExceeded || c == ExecutionDepthExceeded
 }

@@ -57,7 +57,7 @@ type check struct {
 	scope                *ScopeLimit
 }
 
-// Decide is the rule. Its order is the precedence of design section 4.6: what
+// Decide is the rule. Its order is a precedence (docs/reference/codes.md): what
 // must not be retried comes first, and of those what no waiting can cure:
 // revoked, larger than a limit, the limits of the execution and its branches,
 // then month, day and minute, of the tenant before its sub-scopes; what the

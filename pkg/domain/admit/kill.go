@@ -42,7 +42,7 @@ func (s KillScope) Validate() error {
 	return fmt.Errorf("%w: kill scope %.40q", ErrInvalid, string(s))
 }
 
-// Kill is the newest word about one scope (design section 8).
+// Kill is the newest word about one scope (docs/runbooks/kill-switch.md).
 type Kill struct {
 	Scope KillScope
 	On    bool

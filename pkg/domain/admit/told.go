@@ -8,7 +8,7 @@ import (
 )
 
 // Told is what a text for the end user is made from: it says which mode the
-// tenant is in, and names the steps of its ladder (design section 4.5).
+// tenant is in, and names the steps of its ladder.
 type Told struct {
 	Rung        ladder.Rung
 	PercentUsed int64 // of the day ceiling, floored

@@ -1,7 +1,7 @@
 // Package breaker decides when a root execution has to end.
 //
 // It owns: what an execution has done so far (State), how a signal changes that, and when a threshold of the tenant's
-// contract is passed (design.md, section 8). It does not own: what a ledger entry counts as, where states are kept, or
+// contract is passed. It does not own: what a ledger entry counts as, where states are kept, or
 // how the end of an execution is made known.
 //
 // Invariants:

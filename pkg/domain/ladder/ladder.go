@@ -1,4 +1,4 @@
-// Package ladder owns the degradation ladder of design section 4.5: which rung
+// Package ladder owns the degradation ladder (ADR 0008): which rung
 // a tenant stands on, from what it has used and its ceiling.
 //
 // It owns the arithmetic of thresholds, exact in integers, and the names of
@@ -19,7 +19,7 @@ import (
 // Rung is a step of the ladder, 0 (everything allowed) to 4 (cut).
 type Rung uint8
 
-// The rungs of design section 4.5.
+// The rungs.
 const (
 	Normal   Rung = 0 // the plan's model and tools
 	Caching  Rung = 1 // use caches

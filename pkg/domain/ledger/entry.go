@@ -13,7 +13,7 @@ import (
 // Kind says why an entry is in the ledger. The values are those of the column entry_kind.
 type Kind string
 
-// Kinds of entries (design.md, section 12).
+// Kinds of entries.
 const (
 	Usage       Kind = "USAGE"
 	Correction  Kind = "CORRECTION"

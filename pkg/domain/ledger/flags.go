@@ -1,6 +1,6 @@
 package ledger
 
-// Flags of what the ladder did (design.md, section 4.5).
+// Flags of what the ladder did (ADR 0011).
 const (
 	// FlagCacheHit: a cache answered in the provider's stead, so the call cost nothing.
 	FlagCacheHit = "cache_hit"

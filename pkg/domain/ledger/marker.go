@@ -3,7 +3,7 @@ package ledger
 import "time"
 
 // EpochMarker is no line of the books: it says where an epoch of Redis begins in one partition of the journal
-// (design.md 4.4). It has no tenant, no amount and no windows, and no store of entries keeps it.
+// (ADR 0009). It has no tenant, no amount and no windows, and no store of entries keeps it.
 const EpochMarker Kind = "EPOCH_MARKER"
 
 // Phase is which point of a recovery a marker is.

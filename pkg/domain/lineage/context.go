@@ -87,7 +87,7 @@ func (c *Context) set(to *string, value string) {
 	*to = id
 }
 
-// Keys of the members (cases/trace_context.json). The compact form is one member, weir=t:…;r:…;p:…;c:…;k:…, which
+// Keys of the members (testdata/trace_context.json has cases). The compact form is one member, weir=t:…;r:…;p:…;c:…;k:…, which
 // survives truncation better than five; acct is read as the same.
 const (
 	keyTenant    = "tenant_id"

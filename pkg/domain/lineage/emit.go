@@ -7,7 +7,7 @@ import (
 
 // Emit writes the context as headers that every W3C reader takes: our members on the left, then as many of the foreign
 // ones as fit into 32. Free text is percent-encoded; an id that is empty, or too long once encoded, is left out. Without
-// a trace id both are empty. For orchestrators in Go that use this package as a library (design.md, section 6.2): no service of
+// a trace id both are empty. For orchestrators in Go that use this package as a library: no service of
 // ours makes calls to pass a context on in.
 func (c Context) Emit() (traceparent, tracestate string) {
 	if c.TraceID == "" || c.SpanID == "" {

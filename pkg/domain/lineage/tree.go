@@ -87,7 +87,7 @@ func Build(rootAgent string, calls []Call) Tree {
 }
 
 // Path returns the nodes from a root down to n, and what they cost together (without their other children). For users of this
-// package as a library, beside the cost of a node and of a subtree (design.md, section 6.2); `weir tree` shows the whole tree.
+// package as a library, beside the cost of a node and of a subtree; `weir tree` shows the whole tree.
 func Path(n *Node) ([]*Node, Sum) {
 	var path []*Node
 	var sum Sum

@@ -9,13 +9,12 @@ import (
 
 // Dearest prices each meter of e at the dearest that it costs by any model of a
 // provider in force at an instant: what is held for a call without a price of
-// its own, where policy is to hold rather than to refuse (design.md, section
-// 4.6). It is at least what e costs by any of these models, at the standard
-// tier; as in EstimateCost, output may be reasoning. It is no price: nobody is
-// billed by it, so it has no lines and no version. The error is an
-// *UnpricedError where no model of the provider has a rate for a meter, and
-// usage.ErrNegative for negative counts. It costs one lookup for each model and
-// meter.
+// its own, where policy is to hold rather than to refuse. It is at least what e
+// costs by any of these models, at the standard tier; as in EstimateCost, output
+// may be reasoning. It is no price: nobody is billed by it, so it has no lines
+// and no version. The error is an *UnpricedError where no model of the provider
+// has a rate for a meter, and usage.ErrNegative for negative counts. It costs
+// one lookup for each model and meter.
 func (b *Book) Dearest(provider string, at time.Time, e Estimate) (money.USD, error) {
 	if e.InputTokens < 0 || e.MaxOutputTokens < 0 {
 		return money.USD{}, usage.ErrNegative

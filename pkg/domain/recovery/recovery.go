@@ -1,5 +1,5 @@
 // Package recovery owns what a replica of admission concludes from Postgres' row of the epoch and from what Redis says
-// of itself, and the order of the steps that bring lost counters back (design.md 4.4).
+// of itself, and the order of the steps that bring lost counters back (ADR 0009).
 //
 // It owns: the verdict on a Redis (Judge), when the last lease of a lost epoch has ended, what comes next in a recovery,
 // and how long callers are told to wait. It does not own the row (pkg/pgstore), the counters (pkg/budgetstore), or how a

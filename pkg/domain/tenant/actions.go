@@ -17,7 +17,7 @@ const (
 	MaxURL          = 512
 )
 
-// Actions are what the rungs of a plan's ladder do, beside where they begin (design.md, section 4.5). The zero value
+// Actions are what the rungs of a plan's ladder do, beside where they begin (ADR 0008, ADR 0011). The zero value
 // caches exact hits only, knows no cheaper model, and speaks English.
 type Actions struct {
 	// SemanticThreshold is the decimal similarity, 0 to 1, from which a semantic cache may answer at rung 1 and above;

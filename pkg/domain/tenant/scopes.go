@@ -14,7 +14,7 @@ const MaxScopes = 64
 // EachScope, as the name of a sub-scope, stands for each value of its kind that has no entry of its own, for itself.
 const EachScope = "*"
 
-// Scope bounds the dollars of one sub-scope of a tenant: a cost centre, an agent or an API key (design.md, section 4.2).
+// Scope bounds the dollars of one sub-scope of a tenant: a cost centre, an agent or an API key.
 // ID may be EachScope. A ceiling of 0 is none; a scope without any exempts its value from the entry of EachScope.
 // The day is soft where the tenant's own day is, with the same overrun; the month is of the tenant's kind.
 type Scope struct {
@@ -110,8 +110,8 @@ func (c Contract) WithScope(s Scope) Contract {
 	return c
 }
 
-// ValidID accepts 1 to 128 of A-Z a-z 0-9 . _ : -, which is what every id of the API and of the tenants file is (design.md,
-// section 12), but not dots alone: "." and ".." cannot be a segment of a path (RFC 3986, section 5.2.4).
+// ValidID accepts 1 to 128 of A-Z a-z 0-9 . _ : -, which is what every id of the API and of the tenants file is, but
+// not dots alone: "." and ".." cannot be a segment of a path (RFC 3986, section 5.2.4).
 func ValidID(id string) bool {
 	dots := 0
 	for i := range len(id) {

@@ -61,14 +61,13 @@ const (
 // UnknownPrice is what becomes of a reservation that has no price.
 type UnknownPrice string
 
-// A reservation without a price is refused (default), or held at the dearest rates that its provider has for it
-// (design.md, section 4.6).
+// A reservation without a price is refused (default), or held at the dearest rates that its provider has for it.
 const (
 	UnknownPriceRefuse  UnknownPrice = "refuse"
 	UnknownPriceDearest UnknownPrice = "dearest"
 )
 
-// DefaultOverrunPercent is how far a soft ceiling may be passed before it refuses after all (design.md, section 12).
+// DefaultOverrunPercent is how far a soft ceiling may be passed before it refuses after all.
 const DefaultOverrunPercent = "10"
 
 // Contract is one version of what a tenant may do and pays, with its plan already applied.
@@ -93,7 +92,7 @@ type Contract struct {
 	Scopes        []Scope      // sub-scopes with ceilings of their own, sorted
 }
 
-// DefaultLadder is where rungs 1, 2 and 3 begin, in percent of the day ceiling (design.md, section 4.5).
+// DefaultLadder is where rungs 1, 2 and 3 begin, in percent of the day ceiling.
 func DefaultLadder() [3]int32 { return ladder.Default() }
 
 // HoldsUnpriced reports whether a reservation without a price is held at its provider's dearest rates, not refused.

@@ -8,7 +8,7 @@ import (
 	"github.com/weir-project/weir/pkg/domain/money"
 )
 
-// A failed call settles no output cost (design section 4.3): of every meter there is, the prompt and the work stay.
+// A failed call settles no output cost: of every meter there is, the prompt and the work stay.
 func TestFailed(t *testing.T) {
 	m := Meters{}
 	for _, meter := range []Meter{Input, CacheRead, CacheWrite1h, InputAudio, InputImages, ComputerUseInput, Requests, WebSearch, AudioSeconds, InputSeconds, Citation,

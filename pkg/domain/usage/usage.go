@@ -80,7 +80,7 @@ func FromMeters(m Meters) Usage {
 }
 
 // Failed is the part of u that a failed call is charged for: a failed call
-// settles no output cost (design section 4.3). The whole prompt, its length
+// settles no output cost. The whole prompt, its length
 // and all flags stay; u itself is not changed.
 func (u Usage) Failed() Usage {
 	kept := make(Meters, len(u.Meters))
