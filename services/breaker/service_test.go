@@ -20,6 +20,7 @@ import (
 	"github.com/weir-project/weir/pkg/domain/tenant"
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/ledgercodec"
+	"github.com/weir-project/weir/pkg/service"
 	"github.com/weir-project/weir/pkg/testkit"
 )
 
@@ -146,8 +147,8 @@ func (b *broker) start() *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Kafka: b.address, LogLevel: "info", LogFormat: "json", Secret: secret(t), MaxRootAge: 24 * time.Hour, MaxExecutions: 1000, Session: 500 * time.Millisecond}
-	s, err := New(cfg, Deps{Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Now: time.Now, Listener: l})
+	cfg := Config{Settings: service.Settings{Kafka: b.address, LogLevel: "info", LogFormat: "json"}, Secret: secret(t), MaxRootAge: 24 * time.Hour, MaxExecutions: 1000, Session: 500 * time.Millisecond}
+	s, err := New(cfg, service.Deps{Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Now: time.Now, Listener: l})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,8 +243,8 @@ func TestCatalogz(t *testing.T) {
 }
 
 func TestNewNeedsASecret(t *testing.T) {
-	cfg := Config{Kafka: "kafka://127.0.0.1:1", LogLevel: "info", LogFormat: "json", MaxRootAge: time.Hour, MaxExecutions: 1, Session: time.Second}
-	if _, err := New(cfg, Deps{Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Now: time.Now}); err == nil {
+	cfg := Config{Settings: service.Settings{Kafka: "kafka://127.0.0.1:1", LogLevel: "info", LogFormat: "json"}, MaxRootAge: time.Hour, MaxExecutions: 1, Session: time.Second}
+	if _, err := New(cfg, service.Deps{Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Now: time.Now}); err == nil {
 		t.Error("events that nobody would believe")
 	}
 }

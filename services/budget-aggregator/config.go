@@ -3,24 +3,17 @@ package budgetaggregator
 import (
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
-	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/config"
-	"github.com/weir-project/weir/pkg/obs"
+	"github.com/weir-project/weir/pkg/service"
 )
 
 // Config is the aggregator's configuration. Define fills it from flags and environment.
 type Config struct {
-	// Kafka is a client URL, see bus.ParseAddress.
-	Kafka string
+	service.Settings
 	// ClickHouse is the URL of the database with the table budget_windows, see clickhouse.Open.
 	ClickHouse string
-	// HTTP is host:port of health and metrics.
-	HTTP string
-	// LogLevel is debug, info, warn or error; LogFormat json or text.
-	LogLevel, LogFormat string
 	// MaxWindows bounds the totals in memory, all partitions of this process together.
 	MaxWindows int
 	// ReadAlong is how often the owner of a partition looks whether a dead owner overwrote something.
@@ -35,19 +28,16 @@ type Config struct {
 // Define adds the aggregator's flags to set; the returned Config is filled once set was loaded.
 func Define(set *config.Set) *Config {
 	c := &Config{}
-	kafka := set.Address("kafka", "", "Kafka client URL, kafka://host:port")
+	settings := service.Define(set, "127.0.0.1:8084")
 	clickhouse := set.Address("clickhouse", "", "URL of the ClickHouse database, http://user@host:port/weir")
-	http := set.String("http", "127.0.0.1:8084", "host:port of health and metrics")
-	level := set.String("log-level", "info", "debug, info, warn or error")
-	format := set.String("log-format", "json", "json or text")
 	windows := set.Int("max-windows", 5_000_000, "most totals held in memory, about 400 bytes each; at the bound a partition stops")
 	along := set.Duration("read-along", 10*time.Second, "how often an owner checks its own output for what a dead owner overwrote")
 	batch := set.Int("sink-batch", 10_000, "most totals in one insert into ClickHouse")
 	linger := set.Duration("sink-linger", time.Second, "how long the sink waits for a full insert")
 	session := set.Duration("session", 15*time.Second, "after how long without a heartbeat the partitions go to another copy")
-	set.Require("kafka", "clickhouse", "http")
+	set.Require("clickhouse")
 	set.Check(func() error {
-		*c = Config{Kafka: *kafka, ClickHouse: *clickhouse, HTTP: *http, LogLevel: *level, LogFormat: *format, MaxWindows: *windows,
+		*c = Config{Settings: *settings, ClickHouse: *clickhouse, MaxWindows: *windows,
 			ReadAlong: *along, SinkBatch: *batch, SinkLinger: *linger, Session: *session}
 		return c.Validate()
 	})
@@ -56,15 +46,7 @@ func Define(set *config.Set) *Config {
 
 // Validate returns everything that is wrong, joined.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Kafka != "" { // a missing one is told by Require
-		if _, err := bus.ParseAddress(c.Kafka); err != nil {
-			errs = append(errs, fmt.Errorf("-kafka: %w", err))
-		}
-	}
-	if _, err := obs.NewLogger(io.Discard, c.LogLevel, c.LogFormat, ""); err != nil {
-		errs = append(errs, err)
-	}
+	errs := []error{c.Settings.Validate()}
 	if c.MaxWindows < 1 {
 		errs = append(errs, errors.New("-max-windows must be above zero"))
 	}

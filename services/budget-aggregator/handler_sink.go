@@ -11,8 +11,8 @@ import (
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 )
 
-// WindowTable is where the sink writes; *clickhouse.Client is one.
-type WindowTable interface {
+// windowTable is where the sink writes; *clickhouse.Client is one.
+type windowTable interface {
 	// InsertWindows writes totals; one of a lower version than its key has may be written and changes nothing.
 	InsertWindows(ctx context.Context, totals []*weirv1.WindowTotal) error
 	// Ping returns nil when the table's server answers.
@@ -23,7 +23,7 @@ type WindowTable interface {
 type sink struct {
 	log     *slog.Logger
 	metrics *metrics
-	table   WindowTable
+	table   windowTable
 }
 
 // handle writes the newest total of each key of a batch. While ClickHouse is away the error stops the partition, which

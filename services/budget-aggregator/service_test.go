@@ -19,6 +19,7 @@ import (
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/domain/ledger"
 	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/service"
 	"github.com/weir-project/weir/pkg/testkit"
 )
 
@@ -67,15 +68,15 @@ type running struct {
 	end  chan error
 }
 
-func (b *broker) start(t *testing.T, w WindowTable) *running {
+func (b *broker) start(t *testing.T, w windowTable) *running {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Kafka: b.address, LogLevel: "info", LogFormat: "json", MaxWindows: 1 << 20, ReadAlong: 50 * time.Millisecond, SinkBatch: 1000,
+	cfg := Config{Settings: service.Settings{Kafka: b.address, LogLevel: "info", LogFormat: "json"}, MaxWindows: 1 << 20, ReadAlong: 50 * time.Millisecond, SinkBatch: 1000,
 		SinkLinger: 20 * time.Millisecond, Session: 500 * time.Millisecond}
-	s, err := New(cfg, Deps{Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Now: time.Now, Listener: l, Table: w})
+	s, err := build(cfg, service.Deps{Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Now: time.Now, Listener: l}, w)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,25 +3,18 @@ package costattributor
 import (
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
-	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/config"
 	"github.com/weir-project/weir/pkg/identity"
-	"github.com/weir-project/weir/pkg/obs"
+	"github.com/weir-project/weir/pkg/service"
 )
 
 // Config is the attributor's configuration. Define fills it from flags and environment.
 type Config struct {
-	// Kafka is a client URL, see bus.ParseAddress.
-	Kafka string
+	service.Settings
 	// ClickHouse is the URL of the database with agent_cost_ledger, see clickhouse.Open.
 	ClickHouse string
-	// HTTP is host:port of health and metrics.
-	HTTP string
-	// LogLevel is debug, info, warn or error; LogFormat json or text.
-	LogLevel, LogFormat string
 	// Secret is what admission and breaker sign with.
 	Secret identity.Secret
 	// TrustTopic: an event may name its tenant without proof, because only the operator's own may write the topic.
@@ -40,11 +33,8 @@ type Config struct {
 // Define adds the attributor's flags to set; the returned Config is filled once set was loaded.
 func Define(set *config.Set) *Config {
 	c := &Config{}
-	kafka := set.Address("kafka", "", "Kafka client URL, kafka://host:port")
+	settings := service.Define(set, "127.0.0.1:8083")
 	clickhouse := set.Address("clickhouse", "", "URL of the ClickHouse database, http://user@host:port/weir")
-	http := set.String("http", "127.0.0.1:8083", "host:port of health and metrics")
-	level := set.String("log-level", "info", "debug, info, warn or error")
-	format := set.String("log-format", "json", "json or text")
 	secret := set.Secret("hmac-secret", "key that admission and breaker sign with, at least 32 bytes")
 	trust := set.Bool("trust-topic", false, "accept the tenant that an unsigned event names itself: only where no one else may write usage.events.v1")
 	ids := set.Int("max-ids", 20_000_000, "most events remembered per partition, 60 to 260 bytes each; at the bound the partition stops")
@@ -52,9 +42,9 @@ func Define(set *config.Set) *Config {
 	sinkBatch := set.Int("sink-batch", 10_000, "most rows in one insert into ClickHouse")
 	linger := set.Duration("sink-linger", time.Second, "how long the ledger sink waits for a full insert")
 	session := set.Duration("session", 15*time.Second, "after how long without a heartbeat the partitions go to another copy")
-	set.Require("kafka", "clickhouse", "http")
+	set.Require("clickhouse")
 	set.Check(func() error {
-		*c = Config{Kafka: *kafka, ClickHouse: *clickhouse, HTTP: *http, LogLevel: *level, LogFormat: *format, TrustTopic: *trust, MaxIDs: *ids,
+		*c = Config{Settings: *settings, ClickHouse: *clickhouse, TrustTopic: *trust, MaxIDs: *ids,
 			Batch: *batch, SinkBatch: *sinkBatch, SinkLinger: *linger, Session: *session}
 		var err error
 		if c.Secret, err = identity.NewSecret([]byte(secret.Value())); err != nil {
@@ -70,15 +60,7 @@ const maxSession = 5 * time.Minute
 
 // Validate returns everything that is wrong, joined; Define has checked the secret.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Kafka != "" { // a missing one is told by Require
-		if _, err := bus.ParseAddress(c.Kafka); err != nil {
-			errs = append(errs, fmt.Errorf("-kafka: %w", err))
-		}
-	}
-	if _, err := obs.NewLogger(io.Discard, c.LogLevel, c.LogFormat, ""); err != nil {
-		errs = append(errs, err)
-	}
+	errs := []error{c.Settings.Validate()}
 	for _, n := range []struct {
 		name       string
 		value, max int

@@ -30,6 +30,7 @@ import (
 	"github.com/weir-project/weir/pkg/embedded/part"
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/migrate"
+	"github.com/weir-project/weir/pkg/service"
 	"github.com/weir-project/weir/pkg/testkit"
 	"github.com/weir-project/weir/pkg/usageevent"
 )
@@ -98,9 +99,9 @@ func (r *rig) produce(records ...bus.Record) {
 func (r *rig) start() (stop func()) {
 	r.t.Helper()
 	listener := must[net.Listener](r.t)(net.Listen("tcp", "127.0.0.1:0"))
-	s := must[*Service](r.t)(New(Config{Kafka: r.kafka, ClickHouse: r.database, LogLevel: "error", LogFormat: "text", Secret: secret(r.t), TrustTopic: true, MaxIDs: 100_000,
+	s := must[*service.Process](r.t)(New(Config{Settings: service.Settings{Kafka: r.kafka, LogLevel: "error", LogFormat: "text"}, ClickHouse: r.database, Secret: secret(r.t), TrustTopic: true, MaxIDs: 100_000,
 		Batch: 7, SinkBatch: 16, SinkLinger: 50 * time.Millisecond, Session: 6 * time.Second},
-		Deps{Log: quietLog(), Registry: prometheus.NewRegistry(), Now: time.Now, Listener: listener}))
+		service.Deps{Log: quietLog(), Registry: prometheus.NewRegistry(), Now: time.Now, Listener: listener}))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()

@@ -3,24 +3,17 @@ package outboxrelay
 import (
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
-	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/config"
-	"github.com/weir-project/weir/pkg/obs"
+	"github.com/weir-project/weir/pkg/service"
 )
 
 // Config is the relay's configuration. Define fills it from flags and environment.
 type Config struct {
-	// Kafka is a client URL, see bus.ParseAddress.
-	Kafka string
+	service.Settings
 	// Postgres is the URL of the database whose outbox is drained. Session pooling at most: the lead is a session lock.
 	Postgres string
-	// HTTP is host:port of health and metrics.
-	HTTP string
-	// LogLevel is debug, info, warn or error; LogFormat json or text.
-	LogLevel, LogFormat string
 	// Poll is the pause after an empty look.
 	Poll time.Duration
 	// BatchRows and BatchBytes bound one batch; a single larger row comes alone.
@@ -37,11 +30,8 @@ type Config struct {
 // Define adds the relay's flags to set; the returned Config is filled once set was loaded.
 func Define(set *config.Set) *Config {
 	c := &Config{}
-	kafka := set.Address("kafka", "", "Kafka client URL, kafka://host:port")
+	settings := service.Define(set, "127.0.0.1:8082")
 	postgres := set.Address("postgres", "", "URL of the database to drain, postgres://user@host:port/name")
-	http := set.String("http", "127.0.0.1:8082", "host:port of health and metrics")
-	level := set.String("log-level", "info", "debug, info, warn or error")
-	format := set.String("log-format", "json", "json or text")
 	poll := set.Duration("poll", 25*time.Millisecond, "pause after an empty look at the outbox")
 	rows := set.Int("batch-rows", 2000, "most rows published at once")
 	bytes := set.Int("batch-bytes", 8<<20, "most payload published at once, in bytes")
@@ -49,9 +39,9 @@ func Define(set *config.Set) *Config {
 	rotateRows := set.Int("rotate-rows", 100_000, "published rows after which they are removed earlier")
 	standby := set.Duration("standby", time.Second, "how often a copy that stands by asks for the lead")
 	grace := set.Duration("grace", 10*time.Second, "how long a batch in flight may take after the order to stop")
-	set.Require("kafka", "postgres", "http")
+	set.Require("postgres")
 	set.Check(func() error {
-		*c = Config{Kafka: *kafka, Postgres: *postgres, HTTP: *http, LogLevel: *level, LogFormat: *format, Poll: *poll, BatchRows: *rows,
+		*c = Config{Settings: *settings, Postgres: *postgres, Poll: *poll, BatchRows: *rows,
 			BatchBytes: *bytes, Rotate: *rotate, RotateRows: *rotateRows, Standby: *standby, Grace: *grace}
 		return c.Validate()
 	})
@@ -60,15 +50,7 @@ func Define(set *config.Set) *Config {
 
 // Validate returns everything that is wrong, joined.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Kafka != "" { // a missing one is told by Require
-		if _, err := bus.ParseAddress(c.Kafka); err != nil {
-			errs = append(errs, fmt.Errorf("-kafka: %w", err))
-		}
-	}
-	if _, err := obs.NewLogger(io.Discard, c.LogLevel, c.LogFormat, ""); err != nil {
-		errs = append(errs, err)
-	}
+	errs := []error{c.Settings.Validate()}
 	for name, d := range map[string]time.Duration{"poll": c.Poll, "rotate": c.Rotate, "standby": c.Standby, "grace": c.Grace} {
 		if d <= 0 {
 			errs = append(errs, fmt.Errorf("-%s must be above zero", name))

@@ -20,6 +20,7 @@ import (
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/migrate"
 	"github.com/weir-project/weir/pkg/outbox"
+	"github.com/weir-project/weir/pkg/service"
 	"github.com/weir-project/weir/pkg/testkit"
 )
 
@@ -135,7 +136,7 @@ func until(t testing.TB, what string, ok func() bool) {
 }
 
 func testConfig(url, kafkaURL string) Config {
-	return Config{Kafka: kafkaURL, Postgres: url, HTTP: "127.0.0.1:0", LogLevel: "warn", LogFormat: "text", Poll: 2 * time.Millisecond, BatchRows: 50,
+	return Config{Settings: service.Settings{Kafka: kafkaURL, HTTP: "127.0.0.1:0", LogLevel: "warn", LogFormat: "text"}, Postgres: url, Poll: 2 * time.Millisecond, BatchRows: 50,
 		BatchBytes: 1 << 20, Rotate: 5 * time.Millisecond, RotateRows: 100, Standby: 5 * time.Millisecond, Grace: 2 * time.Second}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/weir-project/weir/pkg/embedded/part"
 	"github.com/weir-project/weir/pkg/obs"
 	"github.com/weir-project/weir/pkg/outbox"
+	"github.com/weir-project/weir/pkg/service"
 	"github.com/weir-project/weir/pkg/testkit"
 )
 
@@ -36,7 +37,7 @@ func startService(t *testing.T, cfg Config) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(cfg, Deps{Log: slog.New(slog.DiscardHandler), Registry: obs.NewRegistry(), Now: time.Now, Listener: l})
+	s, err := New(cfg, service.Deps{Log: slog.New(slog.DiscardHandler), Registry: obs.NewRegistry(), Now: time.Now, Listener: l})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,39 +2,13 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"time"
 
-	"github.com/weir-project/weir/pkg/config"
-	"github.com/weir-project/weir/pkg/obs"
+	"github.com/weir-project/weir/pkg/service"
 	budgetaggregator "github.com/weir-project/weir/services/budget-aggregator"
 )
 
-const name = "budget-aggregator"
-
-func main() { os.Exit(run()) }
-
-func run() int {
-	set := config.New(name, os.LookupEnv)
-	cfg := budgetaggregator.Define(set)
-	if code, ok := set.Load(os.Args[1:], os.Stdout, os.Stderr); !ok {
-		return code
-	}
-	log, err := obs.NewLogger(os.Stderr, cfg.LogLevel, cfg.LogFormat, name)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, name+":", err)
-		return 2
-	}
-	service, err := budgetaggregator.New(*cfg, budgetaggregator.Deps{Log: log, Registry: obs.NewRegistry(), Now: time.Now})
-	if err != nil {
-		log.Error("cannot start", "error", err)
-		return 1
-	}
-	if err := service.Run(context.Background()); err != nil {
-		log.Error("ended", "error", err)
-		return 1
-	}
-	return 0
+func main() {
+	os.Exit(service.Main("budget-aggregator", os.LookupEnv, time.Now, budgetaggregator.Define, budgetaggregator.New))
 }

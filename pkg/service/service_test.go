@@ -1,0 +1,117 @@
+package service_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/lifecycle"
+	"github.com/weir-project/weir/pkg/service"
+	"github.com/weir-project/weir/pkg/testkit"
+)
+
+// limit is how long any condition may take before a test fails; nothing waits that long when all is well.
+const limit = 30 * time.Second
+
+var topic = bus.NewTopic(bus.TopicSpec{Name: "t", Partitions: 2, Cleanup: "delete", RetentionMs: -1, MaxRecordBytes: 1000})
+
+// A process consumes nothing before its topic is there, is ready from then on, hands records over, and ends in order.
+func TestProcess(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := service.Settings{Kafka: testkit.Kafka(t), LogLevel: "info", LogFormat: "json"}
+	if err := settings.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := service.New("test", settings, service.Deps{Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Now: time.Now, Listener: l}, topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan string, 1)
+	c, err := s.Conn.Consumer(bus.ConsumerConfig{Group: "g", Topics: []bus.Topic{topic}}, func(_ context.Context, _ bus.Claim, batch []bus.Record) error {
+		got <- string(batch[0].Value)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Add("consumer", lifecycle.Consumers, func(ctx context.Context) error { return s.Consume(ctx, c, topic) })
+	followed := s.Follow(topic, func(bus.Record) error { return nil })
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+
+	if code, body := get(t, "http://"+l.Addr().String()+"/readyz"); code != http.StatusServiceUnavailable {
+		t.Errorf("without its topic: %d %s", code, body)
+	}
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := s.Admin.EnsureTopics(within, []bus.Topic{topic}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Producer.Produce(within, bus.NewRecord(topic, "acme", []byte("acme"), []byte("hello"))); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case value := <-got:
+		if value != "hello" {
+			t.Errorf("consumed %q", value)
+		}
+	case <-within.Done():
+		t.Fatal("nothing was consumed")
+	}
+	if err := followed.WaitReady(within); err != nil {
+		t.Fatal(err)
+	}
+	if code, body := get(t, "http://"+l.Addr().String()+"/readyz"); code != http.StatusOK {
+		t.Errorf("with its topic: %d %s", code, body)
+	}
+	stop()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("ended with %v", err)
+		}
+	case <-time.After(limit):
+		t.Error("did not end")
+	}
+}
+
+// What is wrong with the settings is told by flag, all at once.
+func TestSettingsAreJudged(t *testing.T) {
+	err := service.Settings{Kafka: "http://x", LogLevel: "loud", LogFormat: "json"}.Validate()
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok || len(joined.Unwrap()) != 2 {
+		t.Errorf("%v", err)
+	}
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
