@@ -4,7 +4,6 @@ package admission
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -14,22 +13,14 @@ import (
 	"time"
 
 	"github.com/weir-project/weir/pkg/config"
-	"github.com/weir-project/weir/pkg/gen/weirv1"
 	"github.com/weir-project/weir/pkg/obs"
+	"github.com/weir-project/weir/pkg/service"
 	budgetaggregator "github.com/weir-project/weir/services/budget-aggregator"
 	costattributor "github.com/weir-project/weir/services/cost-attributor"
 	outboxrelay "github.com/weir-project/weir/services/outbox-relay"
 )
 
 // The services behind admission, real and in this process. Their sinks find no ClickHouse, which they must survive.
-
-// noTable takes no totals.
-type noTable struct{}
-
-func (noTable) InsertWindows(context.Context, []*weirv1.WindowTotal) error {
-	return errors.New("none here")
-}
-func (noTable) Ping(context.Context) error { return errors.New("none here") }
 
 // running ends what it started before the stores below it go.
 func (w *world) running(name string, run func(context.Context) error) (stop func()) {
@@ -67,16 +58,16 @@ func (w *world) pipeline() {
 		return l
 	}
 	relay, err := outboxrelay.New(flagsOf(w, "outbox-relay", outboxrelay.Define, "-kafka", w.kafka, "-postgres", w.postgres, "-standby", "100ms"),
-		outboxrelay.Deps{Log: quiet, Registry: obs.NewRegistry(), Now: time.Now, Listener: listen()})
+		service.Deps{Log: quiet, Registry: obs.NewRegistry(), Now: time.Now, Listener: listen()})
 	w.must(err)
 	w.running("relay", relay.Run)
 	nobody := "http://127.0.0.1:1/weir"
 	c := flagsOf(w, "cost-attributor", costattributor.Define, "-kafka", w.kafka, "-clickhouse", nobody, "-trust-topic", "-hmac-secret-file", secretFile(w))
-	attributor, err := costattributor.New(c, costattributor.Deps{Log: quiet, Registry: obs.NewRegistry(), Now: time.Now, Listener: listen()})
+	attributor, err := costattributor.New(c, service.Deps{Log: quiet, Registry: obs.NewRegistry(), Now: time.Now, Listener: listen()})
 	w.must(err)
 	w.running("attributor", attributor.Run)
 	aggregator, err := budgetaggregator.New(flagsOf(w, "budget-aggregator", budgetaggregator.Define, "-kafka", w.kafka, "-clickhouse", nobody),
-		budgetaggregator.Deps{Log: quiet, Registry: obs.NewRegistry(), Now: time.Now, Listener: listen(), Table: noTable{}})
+		service.Deps{Log: quiet, Registry: obs.NewRegistry(), Now: time.Now, Listener: listen()})
 	w.must(err)
 	w.running("aggregator", aggregator.Run)
 }
