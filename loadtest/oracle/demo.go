@@ -14,9 +14,6 @@ import (
 	"github.com/weir-project/weir/loadtest"
 )
 
-// Inputs are the contents of the files that the demo's bill follows from.
-type Inputs struct{ Conv, Code, Prices, Scenario []byte }
-
 // scenario is what the oracle reads of scenario.json.
 type scenario struct {
 	Provider string            `json:"provider"`
@@ -52,27 +49,21 @@ type fixed struct {
 
 func (f fixed) key() Key { return Key{f.Tenant, f.CostCenter, f.Agent} }
 
-// Expected is the whole bill of the demo, from the files that the demo plays.
+// Expected is the whole bill of the demo, to the digit, from the files that the demo plays.
 func Expected() (Bill, error) {
-	var in Inputs
-	var errs []error
-	for name, to := range map[string]*[]byte{
-		loadtest.TraceConv: &in.Conv, loadtest.TraceCode: &in.Code, loadtest.Prices: &in.Prices, loadtest.Scenario: &in.Scenario,
-	} {
+	in := map[string][]byte{}
+	for _, name := range []string{loadtest.TraceConv, loadtest.TraceCode, loadtest.Prices, loadtest.Scenario} {
 		raw, err := loadtest.Input(name)
-		*to, errs = raw, append(errs, err)
+		if err != nil {
+			return nil, err
+		}
+		in[name] = raw
 	}
-	bill, err := Demo(in)
-	return bill, errors.Join(append(errs, err)...)
-}
-
-// Demo is the whole bill of the demo, to the digit.
-func Demo(in Inputs) (Bill, error) {
 	var s scenario
-	if err := json.Unmarshal(in.Scenario, &s); err != nil {
+	if err := json.Unmarshal(in[loadtest.Scenario], &s); err != nil {
 		return nil, fmt.Errorf("oracle: scenario: %w", err)
 	}
-	rates, err := ReadRates(in.Prices, s.Provider)
+	rates, err := ReadRates(in[loadtest.Prices], s.Provider)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +71,7 @@ func Demo(in Inputs) (Bill, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := merged(in.Conv, in.Code)
+	rows, err := merged(in[loadtest.TraceConv], in[loadtest.TraceCode])
 	if err != nil {
 		return nil, err
 	}
@@ -101,10 +92,13 @@ func Demo(in Inputs) (Bill, error) {
 
 // trialCalls is how many equal calls, one after the other, fit the trial's month.
 func (s scenario) trialCalls(rates Rates) (int64, error) {
-	month, ok := new(big.Rat).SetString(s.Trial.MonthUSD)
 	one, err := rates.Cost(s.Model, s.Trial.Input, s.Trial.Output)
-	if err != nil || !ok || one.Sign() <= 0 {
-		return 0, fmt.Errorf("oracle: trial's month %q or price: %w", s.Trial.MonthUSD, err)
+	if err != nil {
+		return 0, err
+	}
+	month, ok := new(big.Rat).SetString(s.Trial.MonthUSD)
+	if !ok || one.Sign() <= 0 {
+		return 0, fmt.Errorf("oracle: trial's month %q, or its price %s", s.Trial.MonthUSD, one)
 	}
 	q := month.Quo(month, one)
 	return new(big.Int).Quo(q.Num(), q.Denom()).Int64(), nil
@@ -143,8 +137,11 @@ func merged(conv, code []byte) ([]row, error) {
 	var all []row
 	for _, file := range [][]byte{conv, code} {
 		records, err := csv.NewReader(bytes.NewReader(file)).ReadAll()
-		if err != nil || len(records) == 0 {
-			return nil, fmt.Errorf("oracle: trace of %d rows: %w", len(records), err)
+		if err != nil {
+			return nil, fmt.Errorf("oracle: trace: %w", err)
+		}
+		if len(records) == 0 {
+			return nil, errors.New("oracle: a trace without its header")
 		}
 		for _, r := range records[1:] {
 			in, errIn := strconv.ParseInt(r[1], 10, 64)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Unassigned is the cost centre of calls that name none.
-const Unassigned = "unassigned"
+// unassigned is the cost centre of calls that name none.
+const unassigned = "unassigned"
 
 // Key is where a cost belongs.
 type Key struct{ Tenant, CostCenter, Agent string }
@@ -96,7 +96,7 @@ func (t *Tally) Add(k Key, model string, n, input, output int64) error {
 		return err
 	}
 	if k.CostCenter == "" {
-		k.CostCenter = Unassigned
+		k.CostCenter = unassigned
 	}
 	raw := one.Mul(one, new(big.Rat).SetInt64(n))
 	t.add(Line{k, n, n * input, n * output, raw, new(big.Rat).Mul(raw, factor)})

@@ -30,8 +30,11 @@ func (r *Rig) Select(ctx context.Context, query string) ([]map[string]string, er
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("select: %s: %s %w", resp.Status, bytes.TrimSpace(body), err)
+	if err != nil {
+		return nil, fmt.Errorf("select: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("select: %s: %s", resp.Status, bytes.TrimSpace(body))
 	}
 	var rows []map[string]string
 	lines := bufio.NewScanner(bytes.NewReader(body))

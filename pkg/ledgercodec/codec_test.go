@@ -45,14 +45,14 @@ func full(t testing.TB) ledger.Entry {
 
 func TestRoundTrip(t *testing.T) {
 	e := full(t)
-	a, err := Marshal(e)
+	a, err := marshal(e)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Every field of the message is set: a field that the conversion forgets would be missing here.
-	fields := ToProto(e).ProtoReflect().Descriptor().Fields()
+	fields := toProto(e).ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
-		if name := fields.Get(i).Name(); name != "marker" && !ToProto(e).ProtoReflect().Has(fields.Get(i)) { // a marker is no line of the books
+		if name := fields.Get(i).Name(); name != "marker" && !toProto(e).ProtoReflect().Has(fields.Get(i)) { // a marker is no line of the books
 			t.Errorf("field %s is not converted", fields.Get(i).Name())
 		}
 	}
@@ -60,7 +60,7 @@ func TestRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Marshal(back)
+	b, err := marshal(back)
 	if err != nil || !bytes.Equal(a, b) {
 		t.Fatalf("%v\n%+v\n%+v", err, e, back)
 	}
@@ -69,7 +69,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	unpriced := full(t)
 	unpriced.Raw, unpriced.Billed = nil, nil
-	if got := ToProto(unpriced); got.RawCostUsd != nil { // absent, never zero
+	if got := toProto(unpriced); got.RawCostUsd != nil { // absent, never zero
 		t.Errorf("raw cost %q", got.GetRawCostUsd())
 	}
 	r, err := Record(e)
@@ -95,16 +95,16 @@ func TestStrict(t *testing.T) {
 		"no branch id": func(m *weirv1.LedgerEntry) { m.Scopes[3].Id = "" },
 		"no scope id":  func(m *weirv1.LedgerEntry) { m.Scopes[0].Id = "" },
 	} {
-		m := ToProto(full(t))
+		m := toProto(full(t))
 		spoil(m)
-		if _, err := FromProto(m); err == nil {
+		if _, err := fromProto(m); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}
 }
 
 func FuzzUnmarshal(f *testing.F) {
-	b, err := Marshal(full(f))
+	b, err := marshal(full(f))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -116,8 +116,8 @@ func FuzzUnmarshal(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := FromProto(ToProto(e))
-		if err != nil || !proto.Equal(ToProto(e), ToProto(again)) {
+		again, err := fromProto(toProto(e))
+		if err != nil || !proto.Equal(toProto(e), toProto(again)) {
 			t.Fatalf("%v: %+v / %+v", err, e, again)
 		}
 	})

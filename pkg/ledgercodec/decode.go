@@ -20,11 +20,11 @@ func Unmarshal(value []byte) (ledger.Entry, error) {
 	if err := proto.Unmarshal(value, m); err != nil {
 		return ledger.Entry{}, fmt.Errorf("decode ledger entry: %w", err)
 	}
-	return FromProto(m)
+	return fromProto(m)
 }
 
-// FromProto converts the wire form to an entry.
-func FromProto(m *weirv1.LedgerEntry) (ledger.Entry, error) {
+// fromProto converts the wire form to an entry.
+func fromProto(m *weirv1.LedgerEntry) (ledger.Entry, error) {
 	if m.GetKind() == weirv1.EntryKind_ENTRY_KIND_EPOCH_MARKER {
 		return markerFromProto(m)
 	}

@@ -17,7 +17,7 @@ import (
 // Record returns the journal record of an entry: in its tenant's partition, with the broker's timestamp of the source, so
 // that writing it again gives an identical record. A marker goes to the partition that its own source stood in.
 func Record(e ledger.Entry) (bus.Record, error) {
-	value, err := Marshal(e)
+	value, err := marshal(e)
 	if err != nil {
 		return bus.Record{}, err
 	}
@@ -33,17 +33,17 @@ func Record(e ledger.Entry) (bus.Record, error) {
 	return r, nil
 }
 
-// Marshal writes an entry; the same entry gives the same bytes.
-func Marshal(e ledger.Entry) ([]byte, error) {
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(ToProto(e))
+// marshal writes an entry; the same entry gives the same bytes.
+func marshal(e ledger.Entry) ([]byte, error) {
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(toProto(e))
 	if err != nil {
 		return nil, fmt.Errorf("encode ledger entry %s: %w", e.ID, err)
 	}
 	return b, nil
 }
 
-// ToProto converts an entry to its wire form.
-func ToProto(e ledger.Entry) *weirv1.LedgerEntry {
+// toProto converts an entry to its wire form.
+func toProto(e ledger.Entry) *weirv1.LedgerEntry {
 	if e.Marker != nil {
 		return markerToProto(e)
 	}

@@ -41,9 +41,9 @@ func TestMarkerStrict(t *testing.T) {
 		"no epoch":  func(m *weirv1.LedgerEntry) { m.Marker.Epoch = 0 },
 		"phase":     func(m *weirv1.LedgerEntry) { m.Marker.Phase = 9 },
 	} {
-		m := ToProto(marker())
+		m := toProto(marker())
 		spoil(m)
-		if _, err := FromProto(m); err == nil {
+		if _, err := fromProto(m); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}
