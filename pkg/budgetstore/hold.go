@@ -16,6 +16,9 @@ import (
 
 // Hold reads one hold; ErrNoHold if it has ended or never was.
 func (s *Store) Hold(ctx context.Context, t Tenant, id string) (Hold, error) {
+	if !nameable(id) { // not a hold's field, but maybe another one
+		return Hold{}, ErrNoHold
+	}
 	ask := redis.NewSliceCmd(ctx, "hmget", key(t, "s"), "{", "{h"+id, id)
 	if err := s.shared.do(ctx, key(t, "s"), &sharedCall{cmd: ask}); err != nil {
 		return Hold{}, fmt.Errorf("%w: hold: %w", ErrUnavailable, err)

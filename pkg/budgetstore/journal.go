@@ -39,9 +39,13 @@ func (s *Store) applyJournal(ctx context.Context, t Tenant, generation int64, en
 			if err != nil {
 				return changed, fmt.Errorf("journal offset %d: %w", e.Offset, err)
 			}
+			id := e.ReservationID
+			if !nameable(id) { // of no hold: usage that never asked may name a field of the state
+				id = ""
+			}
 			b := packed(nil, e.Offset, int64(e.Kind), e.ReservedAt.UnixMicro(), int64(e.Day),
 				int64(e.Actual.Nanos), e.Actual.InputTokens, e.Actual.OutputTokens)
-			args = append(args, append(b, idHash(e.ReservationID)...), e.ReservationID, e.Root, scopes)
+			args = append(args, append(b, idHash(id)...), id, e.Root, scopes)
 		}
 		_, f, err := s.make(ctx, "journal", s.scripts.journal, []string{key(t, "s")}, args...)
 		if err != nil {

@@ -3,6 +3,7 @@
 package budgetstore
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -11,18 +12,24 @@ import (
 	"github.com/weir-project/weir/pkg/domain/window"
 )
 
-// Goal: usage that never asked may name whatever execution or sub-scope it likes; a name that no reservation can bring
-// holds up neither the other totals, nor the journal, nor a recovery.
+// Goal: usage that never asked may name whatever reservation, execution or sub-scope it likes; a name that no reservation can
+// bring holds up neither the other totals, nor the journal, nor a recovery, nor who reads revocations. The fields of a state are
+// such names, too.
 func TestNamesOfNobody(t *testing.T) {
 	w := newWorld(t)
-	for _, name := range []string{"", "a{b}", "}", strings.Repeat("x", maxID+1)} {
+	for _, name := range []string{"", "a{b}", "}", strings.Repeat("x", maxID+1), "{", "{n", "{c", "{hr1", "{xroot"} {
+		w.admit(w.request(1))
+		if h, err := w.store.Hold(t.Context(), w.tenant, name); !errors.Is(err, ErrNoHold) {
+			t.Errorf("%.10q is the hold %+v: %v", name, h, err)
+		}
+		w.must(w.store.Revoke(t.Context(), w.tenant, name))
 		odd := ScopeRef{Scope: window.Scope{Kind: window.Agent, ID: name}}
 		totals := []ExternalTotal{{Scope: ExecutionScope, Root: name, Version: 3, Nanos: dollar}, {Scope: DayScope, Window: 20260630, Version: 3, Nanos: dollar, SubScope: odd}}
 		taken, err := w.store.ApplyExternal(t.Context(), w.tenant, totals)
 		if err != nil || taken != 0 {
 			t.Errorf("%.10q alone: %d, %v", name, taken, err)
 		}
-		_, err = w.store.ApplyJournal(t.Context(), w.tenant, []JournalEntry{{Offset: 1, ReservationID: "r", Root: name, Scopes: []ScopeRef{odd}}})
+		_, err = w.store.ApplyJournal(t.Context(), w.tenant, []JournalEntry{{Offset: 1, ReservationID: name, Root: name, Scopes: []ScopeRef{odd}}})
 		if err != nil {
 			t.Errorf("%.10q in the journal: %v", name, err)
 		}
@@ -40,6 +47,7 @@ func TestNamesOfNobody(t *testing.T) {
 		w.must(w.store.client.Del(t.Context(), key(of, "s")).Err())
 		_, err = w.store.CreateTenant(t.Context(), w.tenant)
 		w.must(err)
+		w.must(w.store.MarkReady(t.Context(), w.tenant))
 	}
 }
 

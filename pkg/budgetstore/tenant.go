@@ -101,8 +101,13 @@ func (s *Store) Execution(ctx context.Context, t Tenant, root string) (Execution
 	return s.execution(ctx, t, root, "show", admit.ExecutionLimits{})
 }
 
-// Revoke ends a root execution: every later reserve and extend of it is refused.
+// Revoke ends a root execution: every later reserve and extend of it is
+// refused. Of one with a name that none of these can bring nothing is to be
+// ended: usage that never asked may have claimed it.
 func (s *Store) Revoke(ctx context.Context, t Tenant, root string) error {
+	if !nameable(root) {
+		return nil
+	}
 	_, err := s.execution(ctx, t, root, "revoke", admit.ExecutionLimits{})
 	return err
 }
