@@ -77,7 +77,7 @@ func setDefault[T int | time.Duration](v *T, d T) {
 	}
 }
 
-type slot struct {
+type topicPartition struct {
 	topic     string
 	partition int32
 }
@@ -93,10 +93,10 @@ type Consumer struct {
 	ready  chan struct{} // closed once cl is set: kgo may call back before NewClient has returned
 
 	mu       sync.Mutex
-	workers  map[slot]*worker
+	workers  map[topicPartition]*worker
 	restored []*worker // restored, and waiting for the loop to open them
 	wake     context.CancelFunc
-	highest  map[slot]int64 // next offset not yet given to the handler by this process; bounded by the partitions
+	highest  map[topicPartition]int64 // next offset not yet given to the handler by this process; bounded by the partitions
 	fatal    error
 }
 
@@ -107,7 +107,7 @@ func (c *Conn) Consumer(cfg ConsumerConfig, handle Handler) (*Consumer, error) {
 	}
 	cfg.defaults()
 	k := &Consumer{cfg: cfg, conn: c, handle: handle, topics: map[string]Topic{}, ready: make(chan struct{}),
-		workers: map[slot]*worker{}, highest: map[slot]int64{}}
+		workers: map[topicPartition]*worker{}, highest: map[topicPartition]int64{}}
 	for _, t := range cfg.Topics {
 		if t.IsZero() {
 			return nil, errors.New("bus: consumer of an undeclared topic")
@@ -170,7 +170,7 @@ func (c *Consumer) step(ctx context.Context) {
 		if len(p.Records) == 0 {
 			return
 		}
-		if w := c.worker(slot{p.Topic, p.Partition}); w != nil {
+		if w := c.worker(topicPartition{p.Topic, p.Partition}); w != nil {
 			w.offer(p.Records, p.HighWatermark)
 		}
 	})
@@ -196,11 +196,11 @@ func (c *Consumer) openRestored() {
 	c.restored = nil
 	c.mu.Unlock()
 	for _, w := range restored {
-		if c.worker(w.slot) != w {
+		if c.worker(w.tp) != w {
 			continue // revoked meanwhile
 		}
 		if w.startAt >= 0 {
-			c.cl.SetOffsets(map[string]map[int32]kgo.EpochOffset{w.slot.topic: {w.slot.partition: {Epoch: -1, Offset: w.startAt}}})
+			c.cl.SetOffsets(map[string]map[int32]kgo.EpochOffset{w.tp.topic: {w.tp.partition: {Epoch: -1, Offset: w.startAt}}})
 		}
 		w.open()
 	}
@@ -223,8 +223,8 @@ func (c *Consumer) onOffsetsFetched(_ context.Context, cl *kgo.Client, resp *kms
 			continue
 		}
 		for _, p := range t.Partitions {
-			at := slot{t.Topic, p.Partition}
-			if p.ErrorCode != 0 || c.workers[at] != nil {
+			tp := topicPartition{t.Topic, p.Partition}
+			if p.ErrorCode != 0 || c.workers[tp] != nil {
 				continue
 			}
 			committed := Committed{Offset: p.Offset}
@@ -232,7 +232,7 @@ func (c *Consumer) onOffsetsFetched(_ context.Context, cl *kgo.Client, resp *kms
 				committed.Metadata = *p.Metadata
 			}
 			claim := NewClaim(topic, p.Partition, generation, nil)
-			c.workers[at] = startWorker(c, at, claim, committed)
+			c.workers[tp] = startWorker(c, tp, claim, committed)
 		}
 	}
 	return nil
@@ -244,9 +244,9 @@ func (c *Consumer) release(parts map[string][]int32, lost bool) {
 	c.mu.Lock()
 	for topic, ps := range parts {
 		for _, p := range ps {
-			if w := c.workers[slot{topic, p}]; w != nil {
+			if w := c.workers[topicPartition{topic, p}]; w != nil {
 				gone = append(gone, w)
-				delete(c.workers, w.slot)
+				delete(c.workers, w.tp)
 			}
 		}
 	}
@@ -262,7 +262,7 @@ func (c *Consumer) release(parts map[string][]int32, lost bool) {
 	defer grace.Stop()
 	for _, w := range gone {
 		<-w.done
-		c.conn.metrics.forget(c.cfg.Group, w.slot.topic, w.slot.partition)
+		c.conn.metrics.forget(c.cfg.Group, w.tp.topic, w.tp.partition)
 		hook := c.cfg.OnRevoked
 		if lost {
 			hook = c.cfg.OnLost
@@ -273,7 +273,7 @@ func (c *Consumer) release(parts map[string][]int32, lost bool) {
 	}
 }
 
-func (c *Consumer) commit(ctx context.Context, at slot, offset int64, metadata string) error {
+func (c *Consumer) commit(ctx context.Context, tp topicPartition, offset int64, metadata string) error {
 	ctx = kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
 		for i := range req.Topics {
 			for j := range req.Topics[i].Partitions {
@@ -283,7 +283,7 @@ func (c *Consumer) commit(ctx context.Context, at slot, offset int64, metadata s
 		return nil
 	})
 	var failed error
-	c.cl.CommitOffsetsSync(ctx, map[string]map[int32]kgo.EpochOffset{at.topic: {at.partition: {Epoch: -1, Offset: offset}}},
+	c.cl.CommitOffsetsSync(ctx, map[string]map[int32]kgo.EpochOffset{tp.topic: {tp.partition: {Epoch: -1, Offset: offset}}},
 		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
 			failed = err
 			if err != nil || resp == nil {
@@ -296,16 +296,16 @@ func (c *Consumer) commit(ctx context.Context, at slot, offset int64, metadata s
 			}
 		})
 	if failed != nil {
-		c.conn.metrics.commitErrors.WithLabelValues(c.cfg.Group, at.topic).Inc()
-		return fmt.Errorf("commit %s/%d at %d: %w", at.topic, at.partition, offset, failed)
+		c.conn.metrics.commitErrors.WithLabelValues(c.cfg.Group, tp.topic).Inc()
+		return fmt.Errorf("commit %s/%d at %d: %w", tp.topic, tp.partition, offset, failed)
 	}
 	return nil
 }
 
-func (c *Consumer) worker(at slot) *worker {
+func (c *Consumer) worker(tp topicPartition) *worker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.workers[at]
+	return c.workers[tp]
 }
 
 // notify hands a restored worker or a fatal error to the loop and wakes it.

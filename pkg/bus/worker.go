@@ -14,7 +14,7 @@ import (
 // it succeeds and committed before the next.
 type worker struct {
 	c         *Consumer
-	slot      slot
+	tp        topicPartition
 	claim     Claim
 	committed Committed // where the group stands; written by the worker's own goroutine only
 	startAt   int64
@@ -32,8 +32,8 @@ type worker struct {
 	highWater    int64
 }
 
-func startWorker(c *Consumer, at slot, claim Claim, committed Committed) *worker {
-	w := &worker{c: c, slot: at, claim: claim, committed: committed, startAt: AtCommitted,
+func startWorker(c *Consumer, tp topicPartition, claim Claim, committed Committed) *worker {
+	w := &worker{c: c, tp: tp, claim: claim, committed: committed, startAt: AtCommitted,
 		more: make(chan struct{}, 1), done: make(chan struct{})}
 	w.hard, w.abort = context.WithCancel(c.base)
 	w.soft, w.stopSoft = context.WithCancel(w.hard)
@@ -93,7 +93,7 @@ func (w *worker) offer(fetched []*kgo.Record, highWater int64) {
 	w.highWater = highWater
 	if !w.paused && (len(w.pending) >= w.c.cfg.MaxPending || w.pendingBytes >= w.c.cfg.MaxPendingBytes) {
 		w.paused = true
-		w.c.cl.PauseFetchPartitions(map[string][]int32{w.slot.topic: {w.slot.partition}})
+		w.c.cl.PauseFetchPartitions(map[string][]int32{w.tp.topic: {w.tp.partition}})
 	}
 	w.signal()
 }
@@ -143,7 +143,7 @@ func (w *worker) cut(partial bool) (batch []Record, waiting bool) {
 
 // process handles a batch until it succeeds and commits it; false means that the worker is to stop.
 func (w *worker) process(batch []Record) bool {
-	m, group, topic := w.c.conn.metrics, w.c.cfg.Group, w.slot.topic
+	m, group, topic := w.c.conn.metrics, w.c.cfg.Group, w.tp.topic
 	last := batch[len(batch)-1]
 	m.redelivered.WithLabelValues(group, topic).Add(float64(w.seenBefore(batch)))
 	attempts := 0
@@ -174,9 +174,9 @@ func (w *worker) measure(last Record) {
 	w.mu.Lock()
 	lag := max(0, w.highWater-last.Offset-1)
 	w.mu.Unlock()
-	m, p := w.c.conn.metrics, strconv.Itoa(int(w.slot.partition))
-	m.lag.WithLabelValues(w.c.cfg.Group, w.slot.topic, p).Set(float64(lag))
-	m.delay.WithLabelValues(w.c.cfg.Group, w.slot.topic, p).Set(w.c.conn.opts.Now().Sub(last.Timestamp).Seconds())
+	m, p := w.c.conn.metrics, strconv.Itoa(int(w.tp.partition))
+	m.lag.WithLabelValues(w.c.cfg.Group, w.tp.topic, p).Set(float64(lag))
+	m.delay.WithLabelValues(w.c.cfg.Group, w.tp.topic, p).Set(w.c.conn.opts.Now().Sub(last.Timestamp).Seconds())
 }
 
 // seenBefore counts the records which this process gave to the handler before, and remembers these.
@@ -185,11 +185,11 @@ func (w *worker) seenBefore(batch []Record) int {
 	defer w.c.mu.Unlock()
 	n := 0
 	for i := range batch {
-		if batch[i].Offset < w.c.highest[w.slot] {
+		if batch[i].Offset < w.c.highest[w.tp] {
 			n++
 		}
 	}
-	w.c.highest[w.slot] = max(w.c.highest[w.slot], batch[len(batch)-1].Offset+1)
+	w.c.highest[w.tp] = max(w.c.highest[w.tp], batch[len(batch)-1].Offset+1)
 	return n
 }
 
@@ -209,10 +209,10 @@ func (w *worker) retry(ctx context.Context, stage string, fn func(context.Contex
 			return false
 		}
 		if stage != "commit" { // commits are counted where they are made
-			w.c.conn.metrics.handlerErrors.WithLabelValues(w.c.cfg.Group, w.slot.topic).Inc()
+			w.c.conn.metrics.handlerErrors.WithLabelValues(w.c.cfg.Group, w.tp.topic).Inc()
 		}
-		w.c.conn.opts.Log.Warn("will retry", "stage", stage, "group", w.c.cfg.Group, "topic", w.slot.topic,
-			"partition", w.slot.partition, "attempt", wait.attempt+1, "error", err)
+		w.c.conn.opts.Log.Warn("will retry", "stage", stage, "group", w.c.cfg.Group, "topic", w.tp.topic,
+			"partition", w.tp.partition, "attempt", wait.attempt+1, "error", err)
 		if !wait.wait(w.soft) {
 			return false
 		}
@@ -221,7 +221,7 @@ func (w *worker) retry(ctx context.Context, stage string, fn func(context.Contex
 
 // commit is the claim's Commit; handlers and hooks run on the worker's goroutine, so committed has one writer.
 func (w *worker) commit(ctx context.Context, offset int64, metadata string) error {
-	if err := w.c.commit(ctx, w.slot, offset, metadata); err != nil {
+	if err := w.c.commit(ctx, w.tp, offset, metadata); err != nil {
 		return err
 	}
 	w.committed = Committed{Offset: offset, Metadata: metadata}
@@ -238,7 +238,7 @@ func (w *worker) stop(lost bool) {
 
 func (w *worker) resume() {
 	w.paused = false
-	w.c.cl.ResumeFetchPartitions(map[string][]int32{w.slot.topic: {w.slot.partition}})
+	w.c.cl.ResumeFetchPartitions(map[string][]int32{w.tp.topic: {w.tp.partition}})
 }
 
 func (w *worker) signal() {
