@@ -64,8 +64,9 @@ func (s *Store) applyJournal(ctx context.Context, t Tenant, generation int64, en
 
 // ApplyExternal takes cumulative totals of one tenant, in any order; only a
 // higher version than the one held is taken. Totals of windows that are no
-// longer kept are ignored, and so are those of a name that no reservation can
-// bring: any producer may make such an event up, and no ceiling is about it.
+// longer kept are ignored, and so are those of windows that begin more than
+// two days from now, and of a name that no reservation can bring: any producer
+// may make such an event up, and no ceiling is about it.
 // An amount beyond a counter's bound is held at the bound.
 // It returns how many were taken.
 func (s *Store) ApplyExternal(ctx context.Context, t Tenant, totals []ExternalTotal) (int, error) {

@@ -159,3 +159,38 @@ func TestLast30DaysInZones(t *testing.T) {
 	at("2027-01-31 00:00")
 	w.admit(ask())
 }
+
+// Goal: usage that claims a time to come, by a wrong clock or on purpose, takes the place of no window that counts now: no day of
+// the last 30, no month and no minute. Method: totals of a year of days, of months and of minutes ahead, between two days.
+func TestTimesToCome(t *testing.T) {
+	for _, rolling := range []bool{true, false} {
+		w := newWorld(t)
+		w.limits.Rolling30 = rolling
+		w.clock.advance(24 * time.Hour) // 1 July
+		w.admit(w.request(7))
+		w.clock.advance(24 * time.Hour)
+		var ahead []ExternalTotal
+		for n := range 400 {
+			at := w.clock.now().AddDate(0, 0, 4+n)
+			ahead = append(ahead, ExternalTotal{Scope: DayScope, Window: int64(window.DayOf(at, time.UTC)), Version: 9, Nanos: 1000},
+				ExternalTotal{Scope: MonthScope, Window: int64(window.DayOf(at.AddDate(0, 1, 0), time.UTC) / 100), Version: int64(n), Nanos: 1000},
+				ExternalTotal{Scope: MinuteScope, Window: at.Unix()/60*60 + int64(n)*60, Version: 9, Nanos: 1000})
+		}
+		taken, err := w.store.ApplyExternal(t.Context(), w.tenant, ahead)
+		if err != nil || taken != 0 {
+			t.Errorf("%d totals of times to come are taken: %v", taken, err)
+		}
+		now := w.clock.now()
+		taken, err = w.store.ApplyExternal(t.Context(), w.tenant, []ExternalTotal{{Scope: DayScope, Window: int64(window.DayOf(now, time.UTC)), Version: 3, Nanos: 5},
+			{Scope: MonthScope, Window: 202607, Version: 3, Nanos: 5}, {Scope: MinuteScope, Window: now.Unix() / 60 * 60, Version: 3, Nanos: 5}})
+		if b := w.budget(); err != nil || taken != 3 || b.Minute.External != 5 {
+			t.Errorf("%d of the totals of now are taken, %+v: %v", taken, b, err)
+		}
+		w.admit(w.request(2))
+		w.clock.advance(24 * time.Hour)
+		w.admit(w.request(1))
+		if b := w.budget(); b.Month.Own != 10 || b.Month.External != 5 {
+			t.Errorf("the month is %+v, with the last 30 days %v", b.Month, rolling)
+		}
+	}
+}

@@ -77,9 +77,17 @@ local function state(ref)
   return touched[ref]
 end
 
+-- Whether a window begins more than two days from now: what is of a time to come, by a producer's clock, must not take the
+-- place of what counts now. Two days are for time zones, and for what lies between the clocks.
+local soon = floor(now / 86400000000) + 2
+local function early(kind, label)
+  if kind == 0 then return label / 86400 > soon end
+  return kind < 3 and number(kind == 1 and label or label * 100 + 1) > soon
+end
+
 for i = 4, #ARGV, 3 do
   local kind, label, version, nano = unpack_('<i8i8i8i8', ARGV[i])
-  local u, new = state(ARGV[i + 2]), false
+  local u, new = not early(kind, label) and state(ARGV[i + 2]), false
   if u and kind == 0 then
     new = minute(u, label, version, nano)
   elseif u and kind == 1 then
