@@ -8,19 +8,19 @@ import (
 	"testing"
 )
 
-// Goal: every answer says how long it is, also one that is longer than what net/http gathers before it sends.
+// Goal: every answer ends its line and says how long it is, also one that is longer than what net/http gathers before it sends.
 func TestAnswersHaveTheirLength(t *testing.T) {
 	s := &Service{}
-	for _, n := range []int{0, 1, maxUnchunked, maxUnchunked + 1, 10 * maxUnchunked} {
+	for _, n := range []int{1, 2, maxUnchunked, maxUnchunked + 1, 10 * maxUnchunked} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			s.writeAnswer(w, answer{status: http.StatusCreated, body: []byte(strings.Repeat("x", n))})
+			s.writeAnswer(w, answer{status: http.StatusCreated, body: []byte(strings.Repeat("x", n-1))})
 		}))
 		got, err := http.Get(server.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
 		body, err := io.ReadAll(got.Body)
-		if err != nil || len(body) != n || got.ContentLength != int64(n) || len(got.TransferEncoding) > 0 || got.StatusCode != http.StatusCreated {
+		if err != nil || len(body) != n || body[n-1] != '\n' || got.ContentLength != int64(n) || len(got.TransferEncoding) > 0 || got.StatusCode != http.StatusCreated {
 			t.Errorf("%d bytes: status %d, %d bytes, length %d, %v, %v", n, got.StatusCode, len(body), got.ContentLength, got.TransferEncoding, err)
 		}
 		_ = got.Body.Close()

@@ -115,7 +115,7 @@ func TestDownTheLadder(t *testing.T) {
 
 	status, out := r.ask("acme", "w2", 1, "write")
 	w.want("a write on rung 2", status, out, 403, "code", "tool_deferred", "rung", "2", "percent_used", "80", "message",
-		"This action waits until the budget allows it. Saving mode: actions with side effects wait. 80 % of today's budget is used; the steps are at 50, 80 and 100 %.")
+		"This action was not taken and is not queued: try it again when the budget allows it. Saving mode: actions with side effects wait. 80 % of today's budget is used; the steps are at 50, 80 and 100 %.")
 	status, out = r.ask("acme", "r2", 20, "read")
 	w.want("a read on rung 2", status, out, 201, "rung", "2", "mode", "saving", "model", "half")
 	w.want("reserves the cheaper price", status, out["reserved"].(object), 201, "cost_usd", "0.1")

@@ -177,7 +177,7 @@ func TestLadderRefuses(t *testing.T) {
 		message string
 		upgrade string
 	}{
-		{admit.Refusal{Code: admit.ToolDeferred, DayUsed: 3_200_000_000}, 403, 2, 80, "Esta acción espera hasta que el presupuesto lo permita. Modo de ahorro: las acciones con efectos esperan.", ""},
+		{admit.Refusal{Code: admit.ToolDeferred, DayUsed: 3_200_000_000}, 403, 2, 80, "Esta acción no se ha hecho ni queda en cola: hay que repetirla cuando el presupuesto lo permita. Modo de ahorro: las acciones con efectos esperan.", ""},
 		{admit.Refusal{Code: admit.ReadOnlyMode, DayUsed: 5_200_000_000}, 403, 3, 130, "Modo de solo lectura", ""},
 		{admit.Refusal{Code: admit.TenantQuotaExceeded, Limit: admit.LimitDay, Window: 20261130, DayUsed: 4_400_000_000}, 429, 4, 110, "El presupuesto de hoy está agotado.", "https://example.com/more"},
 	} {

@@ -78,22 +78,24 @@ func (s *Service) writeAnswer(w http.ResponseWriter, a answer) {
 		w.WriteHeader(a.status)
 		return
 	}
-	var body []byte
+	room := s.room()
+	defer s.giveBack(room) // after Write, which keeps nothing of it
+	body := (*room)[:0]
 	switch b := a.body.(type) {
-	case []byte:
-		body = b
+	case []byte: // somebody else's
+		body = append(body, b...)
 	case appender:
-		buf := s.room()
-		defer s.giveBack(buf) // after Write, which keeps nothing of it
-		body = b.appendJSON((*buf)[:0])
-		*buf = body
+		body = b.appendJSON(body)
 	default:
-		var err error
-		if body, err = json.Marshal(a.body); err != nil {
+		text, err := json.Marshal(a.body)
+		if err != nil {
 			problem(codeInternal, "The answer does not encode.").write(w)
 			return
 		}
+		body = append(body, text...)
 	}
+	body = append(body, '\n') // a shell's prompt follows on a line of its own
+	*room = body
 	h := w.Header()
 	values := [...]string{"application/json", "no-store"} // the names are as Set would write them
 	h["Content-Type"], h["Cache-Control"] = values[0:1:1], values[1:2:2]

@@ -73,7 +73,7 @@ func (a *app) tenantsApply(ctx context.Context, out, notes io.Writer, file strin
 	if err := a.publish(ctx, conn, topics.CatalogTenants, records); err != nil {
 		return err
 	}
-	if err := warnSavingModels(ctx, conn, parsed, now); err != nil {
+	if err := warnSavingModels(ctx, conn, notes, parsed, now); err != nil {
 		return err
 	}
 	if a.json {

@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -45,7 +45,7 @@ func (l ladderView) short() string {
 
 // warnSavingModels tells of cheaper models that will never be granted, because they have no price. The tenants are applied
 // all the same: the price may follow.
-func warnSavingModels(ctx context.Context, conn *bus.Conn, f tenantsfile.File, now time.Time) error {
+func warnSavingModels(ctx context.Context, conn *bus.Conn, notes io.Writer, f tenantsfile.File, now time.Time) error {
 	if !slices.ContainsFunc(f.IDs(), func(id string) bool { return len(f.Contracts[id].Actions.SavingModels) > 0 }) {
 		return nil
 	}
@@ -54,13 +54,17 @@ func warnSavingModels(ctx context.Context, conn *bus.Conn, f tenantsfile.File, n
 		return err
 	}
 	for _, warning := range unpricedSavings(f, prices.Book(), now) {
-		fmt.Fprintln(os.Stderr, "weir: warning:", warning)
+		fmt.Fprintln(notes, "weir: warning:", warning)
 	}
 	return nil
 }
 
-// unpricedSavings says for which tenants a cheaper model has no price, once for each pair of models.
+// unpricedSavings says for which tenants a cheaper model has no price, once for each pair of models; where nothing has a price
+// yet, only that.
 func unpricedSavings(f tenantsfile.File, book *pricing.Book, now time.Time) []string {
+	if len(book.Histories()) == 0 {
+		return []string{"no prices are published yet (weir prices import); a saving model is granted once it has one"}
+	}
 	providers := map[string]bool{}
 	for _, h := range book.Histories() {
 		providers[h.Provider] = true

@@ -53,10 +53,14 @@ func TestUnpricedSavings(t *testing.T) {
 		ids = append(ids, fmt.Sprintf("{id: t%d, plan: p}", i))
 	}
 	ids = append(ids, "{id: other, plan: p, ladder: {saving_models: {big: small, anthropic/big: small, openai/big: ''}}}")
-	got := unpricedSavings(parseTenants(t, ladderPlan+strings.Join(ids, ", ")+"]"), book, time.Now())
+	file := parseTenants(t, ladderPlan+strings.Join(ids, ", ")+"]")
+	got := unpricedSavings(file, book, time.Now())
 	want := []string{`"smal", the saving model of "big", has no price and is not granted: tenant t0, t1, t2 and 2 more`,
 		`"small", the saving model of "anthropic/big", has no price and is not granted: tenant other`}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got %q", got)
+	}
+	if got := unpricedSavings(file, pricing.NewBook(), time.Now()); len(got) != 1 || !strings.HasPrefix(got[0], "no prices are published yet") {
+		t.Errorf("without any price: %q", got)
 	}
 }

@@ -40,7 +40,7 @@ func (c Code) Title() string {
 	case TenantQuotaExceeded:
 		return "The budget is used up; do not retry"
 	case ToolDeferred:
-		return "The side effect waits until the budget allows it"
+		return "Side effects are refused until the budget allows them"
 	case ReadOnlyMode:
 		return "Only reading is allowed until the budget allows more"
 	case EstimateExceedsLimit:

@@ -26,7 +26,7 @@ type Told struct {
 // itself explains (read_only_mode).
 func (t Told) Message() string { return t.with(t.mode()) }
 
-// Deferred is the text of a write that waits (tool_deferred).
+// Deferred is the text of a write that is refused on rung 2 (tool_deferred).
 func (t Told) Deferred() string { return t.with(t.words().deferred + " " + t.mode()) }
 
 // Cut is the text of a refusal for a window of dollars: which one is used up.
@@ -131,7 +131,7 @@ func (t Told) words() words {
 			unfitMinute:    "Esta llamada no cabe en lo que queda del presupuesto de este minuto; se libera por sí solo en un minuto.",
 			unfitDay:       "Esta llamada no cabe en lo que queda del presupuesto de hoy.",
 			unfitMonth:     "Esta llamada no cabe en lo que queda del presupuesto de este mes.",
-			deferred:       "Esta acción espera hasta que el presupuesto lo permita.",
+			deferred:       "Esta acción no se ha hecho ni queda en cola: hay que repetirla cuando el presupuesto lo permita.",
 			steps:          "Se ha usado el %d %% del presupuesto de hoy; los escalones están en el %d, el %d y el %d %%.",
 		}
 	}
@@ -149,7 +149,7 @@ func (t Told) words() words {
 		unfitMinute:    "This call does not fit what is left of this minute's budget; it frees by itself within a minute.",
 		unfitDay:       "This call does not fit what is left of today's budget.",
 		unfitMonth:     "This call does not fit what is left of this month's budget.",
-		deferred:       "This action waits until the budget allows it.",
+		deferred:       "This action was not taken and is not queued: try it again when the budget allows it.",
 		steps:          "%d %% of today's budget is used; the steps are at %d, %d and %d %%.",
 	}
 }

@@ -32,7 +32,7 @@ func TestTold(t *testing.T) {
 			if got := told.Message(); got != mode+steps[l] {
 				t.Errorf("rung %d in %s: %q", c.rung, l, got)
 			}
-			deferred := map[ladder.Language]string{ladder.English: "This action waits until the budget allows it. ", ladder.Spanish: "Esta acción espera hasta que el presupuesto lo permita. "}
+			deferred := map[ladder.Language]string{ladder.English: "This action was not taken and is not queued: try it again when the budget allows it. ", ladder.Spanish: "Esta acción no se ha hecho ni queda en cola: hay que repetirla cuando el presupuesto lo permita. "}
 			if got := told.Deferred(); got != deferred[l]+mode+steps[l] {
 				t.Errorf("deferred on rung %d in %s: %q", c.rung, l, got)
 			}
