@@ -18,7 +18,8 @@ import (
 // limitInFlight names the bound of the ingest in its 429.
 const limitInFlight admit.Limit = "events_in_flight"
 
-// tokenSkew is how far ahead of this clock an event's own time may be; later ones count as that moment.
+// tokenSkew is how far ahead of this clock an event's own time may be; later ones count as that moment, here and, by the
+// record's timestamp, in the attributor.
 const tokenSkew = 5 * time.Minute
 
 // ingestHTTP takes events by CloudEvents' HTTP binding. Room for the body is taken before it is read.

@@ -65,7 +65,7 @@ func reservationProblems(more ...admit.Code) []admit.Code {
 
 // operations describe the routes, by pattern; a test holds it against the table of routes.
 func operations() map[string]operation {
-	events := operation{summary: "Send usage events; answered once Kafka has them all", who: byBearer,
+	events := operation{summary: "Send usage events; answered once Kafka has them all. One dated more than 5 minutes ahead counts as of then", who: byBearer,
 		types:   []string{"application/cloudevents+json", "application/cloudevents-batch+json", "application/json"},
 		answers: []success{{http.StatusNoContent, nil}}, problems: []admit.Code{admit.RateLimited}}
 	eventsToo := events

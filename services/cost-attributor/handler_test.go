@@ -71,7 +71,11 @@ func TestStates(t *testing.T) {
 		"more than $9 million": {func(e *usageevent.Event) {
 			e.Data.Usage = []byte(`{"prompt_tokens":9000000000000,"completion_tokens":1}`)
 		}, "cost_out_of_range", "", ""},
-		"far ahead": {func(e *usageevent.Event) { e.Time = now.AddDate(5, 0, 0) }, "", "0.0035", ""},
+		"far ahead":        {func(e *usageevent.Event) { e.Time = now.AddDate(5, 0, 0) }, "", "0.0035", "time_ahead"},
+		"as far as may be": {func(e *usageevent.Event) { e.Time = now.Add(skew) }, "", "0.0035", ""},
+		"a cache, far ahead": {func(e *usageevent.Event) {
+			e.Data.Usage, e.Data.CacheHit, e.Time = nil, "exact", now.AddDate(5, 0, 0)
+		}, "", "0", "cache_hit time_ahead"},
 	} {
 		w := newWorld(t, true)
 		ev := call("e1")

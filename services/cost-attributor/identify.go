@@ -34,7 +34,8 @@ func rejected(reason, format string, args ...any) *reject {
 	return &reject{reason: reason, detail: fmt.Sprintf(format, args...)}
 }
 
-// skew is how far ahead of the broker's timestamp an event's own time may be.
+// skew is how far ahead of its record's timestamp an event's own time may be: clocks differ. A later one is booked as that
+// moment, and flagged: what was used is owed, whatever the clock of who says so, but not in a month that has not begun.
 const skew = 5 * time.Minute
 
 // verified is a decoded event with what was proved about it.
@@ -46,7 +47,7 @@ type verified struct {
 	lineage ledger.Lineage
 	// branches are those of the execution token that proved the lineage: their ids.
 	branches []string
-	// at is the event's time, bounded by the broker's.
+	// at is the event's time, bounded by the record's.
 	at time.Time
 }
 
@@ -105,7 +106,7 @@ func (v verifier) identify(ev usageevent.Event, r bus.Record) (verified, error) 
 	return out, nil
 }
 
-// eventTime is when it happened: the event's own time if it says one, at most a little ahead of the broker.
+// eventTime is when it happened: the event's own time if it says one, at most a little ahead of its record.
 func eventTime(ev usageevent.Event, r bus.Record) time.Time {
 	recorded := recordedAt(r)
 	if ev.Time.IsZero() {

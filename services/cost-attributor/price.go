@@ -56,6 +56,9 @@ func (c catalogs) facts(v verified, r bus.Record) (ledger.Facts, error) {
 	if err != nil {
 		return f, err
 	}
+	if f.Hold == nil && v.event.Time.After(v.at) {
+		f.Flags = append(f.Flags, ledger.FlagTimeAhead)
+	}
 	if err = c.price(u, at, &f); err == nil && f.Hold != nil { // what only the one that granted a model can say
 		f.Flags = slices.Compact(slices.Sorted(slices.Values(slices.Concat(f.Flags, d.Reservation.Flags))))
 	}

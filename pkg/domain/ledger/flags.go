@@ -7,3 +7,6 @@ const (
 	// FlagDearerModel: the settle named a dearer model than was granted; it is charged at the price of the one named.
 	FlagDearerModel = "dearer_model"
 )
+
+// FlagTimeAhead: the event was dated so far after its record that it is booked at the latest time that one may say.
+const FlagTimeAhead = "time_ahead"
