@@ -181,7 +181,8 @@ func (r *run) play(ctx context.Context) error {
 	err = group.Wait()
 	done()
 	<-drawn
-	return errors.Join(err, sender.Close(context.WithoutCancel(ctx)))
+	sender.Close(context.WithoutCancel(ctx))
+	return err
 }
 
 // settleUp waits until the ledger has everything, prints the bill and checks it against the oracle.

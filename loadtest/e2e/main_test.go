@@ -112,7 +112,7 @@ func start(t *testing.T, flags ...string) *world {
 			w.logs()
 		}
 		if w.sender != nil {
-			_ = w.sender.Close(ctx) // whatever it still holds, the test is over
+			w.sender.Close(ctx) // whatever it still holds, the test is over
 		}
 		if err := w.Down(ctx); err != nil {
 			t.Error(err)

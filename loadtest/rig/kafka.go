@@ -62,7 +62,7 @@ func (s *Sender) Send(ctx context.Context, messages ...Message) error {
 }
 
 // Close waits for what is under way.
-func (s *Sender) Close(ctx context.Context) error { return s.producer.Close(ctx) }
+func (s *Sender) Close(ctx context.Context) { s.producer.Close(ctx) }
 
 // AllEvents reads every record that stands in usage.events.v1 now, with its headers.
 func (r *Rig) AllEvents(ctx context.Context) ([]bus.Record, error) {

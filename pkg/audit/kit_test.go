@@ -273,7 +273,7 @@ func connect(t *testing.T) *bus.Conn {
 func (w *world) play(conn *bus.Conn) {
 	w.t.Helper()
 	producer := must(conn.Producer(bus.ProducerConfig{}, topics.All...))(w.t)
-	defer func() { _ = producer.Close(context.WithoutCancel(w.t.Context())) }()
+	defer producer.Close(context.WithoutCancel(w.t.Context()))
 	if err := producer.Produce(w.t.Context(), w.records...); err != nil {
 		w.t.Fatal(err)
 	}

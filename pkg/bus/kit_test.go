@@ -83,7 +83,7 @@ func newProducer(t *testing.T, conn *bus.Conn, topics ...bus.Topic) *bus.Produce
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = p.Close(context.WithoutCancel(t.Context())) })
+	t.Cleanup(func() { p.Close(context.WithoutCancel(t.Context())) })
 	return p
 }
 

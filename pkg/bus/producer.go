@@ -128,12 +128,12 @@ func check(r Record) error {
 	return nil
 }
 
-// Close waits until everything buffered is written or ctx ends, then closes the connections.
-func (p *Producer) Close(ctx context.Context) error {
-	err := p.cl.Flush(ctx)
-	p.cl.Close()
-	if err != nil {
-		return fmt.Errorf("bus: flush producer: %w", err)
+// Close waits until everything buffered is written or ctx ends, then gives up the rest, which it logs, and closes the
+// connections. That is no error of the one who closes: Produce gives one to whoever wrote what is given up, and nobody was
+// promised it.
+func (p *Producer) Close(ctx context.Context) {
+	if err := p.cl.Flush(ctx); err != nil {
+		p.conn.opts.Log.Warn("records given up: Kafka did not take them before the end", "records", p.cl.BufferedProduceRecords(), "error", err)
 	}
-	return nil
+	p.cl.Close()
 }

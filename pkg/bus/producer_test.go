@@ -136,7 +136,13 @@ func TestProduceEndsWithItsContext(t *testing.T) {
 		t.Errorf("Produce = %v", err)
 	}
 	close(answer)
-	if err := p.Close(within(t)); err != nil { // the record whose caller has gone is still flushed
-		t.Error(err)
+	p.Close(within(t)) // the record whose caller has gone is still flushed
+	admin, err := conn.Admin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	if ends, err := admin.EndOffsets(within(t), topic); err != nil || ends[0] != 1 {
+		t.Errorf("%v, %v", ends, err)
 	}
 }

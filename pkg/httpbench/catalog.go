@@ -2,7 +2,6 @@ package httpbench
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -27,7 +26,7 @@ func publishCatalog(ctx context.Context, conn *bus.Conn, key identity.APIKey, no
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, producer.Close(context.WithoutCancel(ctx))) }()
+	defer producer.Close(context.WithoutCancel(ctx))
 	since := now.Add(-24 * time.Hour).UTC()
 	prices, err := priceOf(since)
 	if err != nil {

@@ -104,7 +104,8 @@ func (p *Process) Run(ctx context.Context) error {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushWithin)
 		defer cancel()
 		p.Admin.Close()
-		return p.Producer.Close(closing)
+		p.Producer.Close(closing)
+		return nil
 	})
 	p.Add("http", lifecycle.Observe, func(ctx context.Context) error { return p.Server.Serve(ctx, listener) })
 	return p.Group.Run(ctx)

@@ -122,16 +122,22 @@ func tripKey(decision *weirv1.Decision) string {
 	return decision.GetTenantId() + "\x00" + decision.GetRootExecutionId()
 }
 
-// run publishes what is queued until ctx ends, and then once more.
+// lastTurn is what Kafka gets for what is queued at the end.
+const lastTurn = 2 * time.Second
+
+// run publishes what is queued until ctx ends, then the rest. What Kafka does not take any more is dropped, as beyond the
+// bounds: no error, since nothing of it was promised.
 func (d *decisions) run(ctx context.Context) error {
 	tick := time.NewTicker(decisionInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTurn)
 			defer cancel()
-			d.flush(last)
+			for d.flush(last) {
+			}
+			d.drop()
 			return nil
 		case <-tick.C:
 			d.flush(ctx)
@@ -139,11 +145,32 @@ func (d *decisions) run(ctx context.Context) error {
 	}
 }
 
-// flush publishes one batch. What was not acknowledged stays queued: a trip always, the others within their bounds.
-func (d *decisions) flush(ctx context.Context) {
+// drop gives up what is still queued, and says how much that is.
+func (d *decisions) drop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	dropped := map[string]int{}
+	for _, decision := range slices.Concat(d.plain, d.changes, slices.Collect(maps.Values(d.trips))) {
+		dropped[kindOf(decision)]++
+	}
+	if len(dropped) == 0 {
+		return
+	}
+	d.plain, d.changes, d.trips = nil, nil, map[string]*weirv1.Decision{}
+	var said []any
+	for kind, n := range dropped {
+		d.metrics.dropped.WithLabelValues(kind).Add(float64(n))
+		said = append(said, kind, n)
+	}
+	d.log.Warn("decisions dropped: Kafka did not take them before the end", said...)
+}
+
+// flush publishes one batch, and says whether it did: not where there is none. What was not acknowledged stays queued: a trip
+// always, the others within their bounds.
+func (d *decisions) flush(ctx context.Context) (published bool) {
 	batch := d.take()
 	if len(batch) == 0 {
-		return
+		return false
 	}
 	records := make([]bus.Record, 0, len(batch))
 	for _, decision := range batch {
@@ -165,6 +192,7 @@ func (d *decisions) flush(ctx context.Context) {
 		case <-time.After(time.Second):
 		}
 	}
+	return err == nil
 }
 
 // take copies what is to be sent next: all trips first, they are few, then rung changes and the rest up to a batch.

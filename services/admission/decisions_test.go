@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,6 +76,49 @@ func TestDecisionsSurviveKafka(t *testing.T) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	})
+}
+
+// Goal: what is queued at the end is published whole, or dropped whole: counted by its kind, told of once, and no error. Method:
+// more than a batch of each kind, with Kafka there and away.
+func TestDecisionsAtTheEnd(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			published, m := 0, newMetrics(prometheus.NewRegistry())
+			var log strings.Builder
+			d := newDecisions(m, slog.New(slog.NewTextHandler(&log, nil)), 0, func(ctx context.Context, records ...bus.Record) error {
+				if away {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				published += len(records)
+				return nil
+			})
+			acme := caller{tenant: "acme", contract: plan()}
+			const each = decisionBatch + 7
+			for i := range each {
+				d.admitted(&acme, fmt.Sprint(i), &call{}, &admit.Answer{Rung: ladder.Caching}, true)
+				d.refused(acme, fmt.Sprint(i), call{}, admit.Refusal{Code: admit.RateLimited, Limit: admit.LimitRequests}, time.Unix(0, 0))
+				d.refused(acme, "r", call{Root: fmt.Sprint(i)}, admit.Refusal{Code: admit.ExecutionBudgetExceeded, Limit: admit.LimitMaxCost}, time.Unix(0, 0))
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := d.run(ctx); err != nil {
+				t.Error(err)
+			}
+			want, dropped := 3*each, 0.0
+			if away {
+				want, dropped = 0, each
+			}
+			for _, kind := range []string{"refusal", "rung", "trip"} {
+				if n := testutil.ToFloat64(m.dropped.WithLabelValues(kind)); n != dropped || away != strings.Contains(log.String(), fmt.Sprintf("%s=%d", kind, each)) {
+					t.Errorf("away %t: %v of kind %s dropped, want %v; %s", away, n, kind, dropped, log.String())
+				}
+			}
+			if published != want {
+				t.Errorf("away %t: %d published, want %d", away, published, want)
+			}
+		})
+	}
 }
 
 // advance lets virtual time pass.

@@ -106,7 +106,6 @@ func TestIngestWithoutKafka(t *testing.T) {
 	kafka, cluster := testkit.KafkaCluster(t)
 	w := newWorldOn(t, kafka, one(contract()))
 	r := w.start(func(c *Config) { c.Deadline = 300 * time.Millisecond })
-	r.kafkaGone = true
 	cluster.Close()
 	begin := time.Now()
 	status, out, header := r.do("POST", "/v1/events", w.keys["acme"], anEvent)

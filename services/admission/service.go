@@ -213,7 +213,7 @@ func (s *Service) close(ctx context.Context) error {
 	defer cancel()
 	for _, p := range []*bus.Producer{s.events, s.producer} {
 		if p != nil {
-			errs = append(errs, p.Close(flush))
+			p.Close(flush)
 		}
 	}
 	if s.counters != nil {

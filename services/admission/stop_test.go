@@ -6,18 +6,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/weir-project/weir/pkg/testkit"
 )
 
-// Goal: without Kafka a replica stops within the grace of its requests, with everything closed: what could not be told to Kafka
-// is given up once, not once for each who tells it.
+// Goal: without Kafka a replica stops within the grace of its requests, with everything closed and without an error: what could
+// not be told to Kafka was promised to nobody. It is given up once, not once for each who tells it, and counted.
 func TestStopsWithoutKafka(t *testing.T) {
 	kafka, cluster := testkit.KafkaCluster(t)
 	k := contract()
 	k.Limits.Concurrency = 1
 	w := newWorldOn(t, kafka, one(k))
 	r := w.start()
-	r.kafkaGone = true
 	status, out := r.reserve("acme", "r1", 1)
 	w.want("reserve", status, out, 201)
 	cluster.Close()
@@ -32,6 +33,9 @@ func TestStopsWithoutKafka(t *testing.T) {
 	took := time.Since(begin)
 	if took > requestGrace {
 		t.Errorf("it took %s to stop", took)
+	}
+	if n := testutil.ToFloat64(r.svc.metrics.dropped.WithLabelValues("refusal")); n != 2 {
+		t.Errorf("%v refusals are counted as dropped", n)
 	}
 	if r.svc.rows.Ping(t.Context()) == nil || r.svc.counters.Ping(t.Context()) == nil {
 		t.Error("a store is still open")

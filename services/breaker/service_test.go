@@ -58,7 +58,7 @@ func startBroker(t *testing.T) *broker {
 	if b.producer, err = conn.Producer(bus.ProducerConfig{}, topics.All...); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = b.producer.Close(context.WithoutCancel(t.Context())) })
+	t.Cleanup(func() { b.producer.Close(context.WithoutCancel(t.Context())) })
 	contract := tenant.Contract{EffectiveFrom: start.Add(-time.Hour), PublishedAt: start, Limits: tenant.Limits{Concurrency: 1}, Ceilings: tenant.Ceilings{Minute: 1, Day: 1, Month: 1},
 		Count: tenant.CountRaw, Month: tenant.MonthCalendar, Ladder: tenant.DefaultLadder(), Execution: limits}
 	value, err := catalog.EncodeTenant(tenant.History{ID: "acme", Versions: []tenant.Contract{contract}})

@@ -57,7 +57,7 @@ func startBroker(t *testing.T) *broker {
 	if b.producer, err = conn.Producer(bus.ProducerConfig{}, topics.LedgerEntries, topics.BudgetWindows); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = b.producer.Close(context.WithoutCancel(t.Context())) })
+	t.Cleanup(func() { b.producer.Close(context.WithoutCancel(t.Context())) })
 	return b
 }
 

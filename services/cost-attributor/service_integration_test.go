@@ -65,7 +65,7 @@ func newRig(t *testing.T, database string) *rig {
 		t.Fatal(err)
 	}
 	r.producer = must[*bus.Producer](t)(r.conn.Producer(bus.ProducerConfig{}, topics.All...))
-	t.Cleanup(func() { _ = r.producer.Close(context.Background()) })
+	t.Cleanup(func() { r.producer.Close(context.Background()) })
 	price := must[[]byte](t)(catalog.EncodePrices(gpt4o(t)))
 	r.produce(bus.NewRecord(topics.CatalogPrices, "openai/gpt-4o", []byte("openai/gpt-4o"), price))
 	for _, id := range []string{"acme", "other", "third"} {

@@ -94,7 +94,7 @@ func send(ctx context.Context, conn *bus.Conn, topic bus.Topic, records []bus.Re
 	if err != nil {
 		return away("%w", err)
 	}
-	defer func() { _ = producer.Close(context.WithoutCancel(ctx)) }()
+	defer producer.Close(context.WithoutCancel(ctx))
 	if err := producer.Produce(ctx, records...); err != nil {
 		return away("publish to %s: %w", topic.Name(), err)
 	}

@@ -78,7 +78,7 @@ func produce(t *testing.T, conn *bus.Conn, records ...bus.Record) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = p.Close(context.WithoutCancel(t.Context())) }()
+	defer p.Close(context.WithoutCancel(t.Context()))
 	if err := p.Produce(t.Context(), records...); err != nil {
 		t.Fatal(err)
 	}
