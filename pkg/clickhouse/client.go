@@ -66,9 +66,6 @@ func Open(address string) (*Client, error) {
 	return &Client{conn: conn, options: options, database: options.Auth.Database}, nil
 }
 
-// Database is the name of the database that the client works in.
-func (c *Client) Database() string { return c.database }
-
 // Close closes the connections.
 func (c *Client) Close() error { return c.conn.Close() }
 

@@ -279,7 +279,7 @@ func TestOpen(t *testing.T) {
 		"http://127.0.0.1:8123": "weir", "http://u:p@127.0.0.1:8123/other": "other", "clickhouse://u:p@h:9000/weir?secure=true": "weir", "https://h:8443": "weir",
 	} {
 		c, err := Open(address)
-		if err != nil || c.Database() != database {
+		if err != nil || c.database != database {
 			t.Errorf("%s: %v", address, err)
 			continue
 		}
