@@ -103,8 +103,9 @@ func (t *text) UnmarshalJSON(b []byte) error {
 }
 
 // ParseMeters reads quantities that a caller measured itself. Every name must
-// be a meter, tokens and counts must be whole; zeros are dropped. Errors wrap
-// ErrUnknownMeter, ErrMalformed, ErrNegative or ErrTooLarge.
+// be a meter, tokens and counts must be whole, and the tokens of either side no
+// more in all than one count may be: they meet in one counter. Zeros are
+// dropped. Errors wrap ErrUnknownMeter, ErrMalformed, ErrNegative or ErrTooLarge.
 func ParseMeters(in map[string]json.Number) (Meters, error) {
 	out := make(Meters, len(in))
 	for name, number := range in {
@@ -122,6 +123,9 @@ func ParseMeters(in map[string]json.Number) (Meters, error) {
 		if !q.IsZero() {
 			out[m] = q
 		}
+	}
+	if in, product := (Usage{Meters: out}).Tokens(); max(in, product) > maxQuantity {
+		return nil, fmt.Errorf("%w: sum of tokens", ErrTooLarge)
 	}
 	return out, nil
 }

@@ -180,6 +180,7 @@ func TestParseMeters(t *testing.T) {
 		"not whole":    {map[string]json.Number{"input_tokens": "1.5"}, usage.ErrMalformed},
 		"not a number": {map[string]json.Number{"input_tokens": "many"}, usage.ErrMalformed},
 		"2^53":         {map[string]json.Number{"input_tokens": "9007199254740992"}, usage.ErrTooLarge},
+		"sum of input": {map[string]json.Number{"input_tokens": "9007199254740991", "input_audio_tokens": "1"}, usage.ErrTooLarge},
 		"too fine":     {map[string]json.Number{"audio_seconds": "0.0000000001"}, usage.ErrTooLarge},
 		"fine":         {map[string]json.Number{"audio_seconds": "0.5", "input_tokens": "1e3", "output_tokens": "0"}, nil},
 	} {
