@@ -3,8 +3,7 @@
 // silent, so that nobody is admitted for what such an owner may still settle.
 //
 // It owns: which holds are remembered and for how long, and to which epoch each was shown. It does not own: whether a
-// hold that is remembered does for a call (services/admission), nor the showing (services/admission/epoch). It asks nobody and
-// knows no clock.
+// hold that is remembered does for a call, nor the showing (services/admission). It asks nobody and knows no clock.
 //
 // Invariants:
 //   - What is given out is a copy: nobody shares memory with the cache.
