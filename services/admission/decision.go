@@ -3,6 +3,7 @@ package admission
 import (
 	"hash/fnv"
 	"strconv"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -14,6 +15,50 @@ import (
 
 // What is told of a decision (weirv1.Decision, docs/reference/decisions.md). Ids are pure functions of the decision, so
 // that a record which Kafka has twice, or which two replicas wrote, is known as one.
+
+// teller tells of what was decided, once.
+type teller struct {
+	queue func(*weirv1.Decision)
+	// sample: of so many admissions one is told of; 0 = of none.
+	sample int64
+
+	mu   sync.Mutex
+	cuts map[string]string // by tenant, the id of the last cut that was told of: as many as there are tenants
+}
+
+// refused tells of a refusal, and where it is the first of a used up month, of the change to the last rung.
+func (t *teller) refused(c caller, reservation string, asked call, r admit.Refusal, now time.Time) {
+	decision := refusedDecision(c, reservation, asked, r, now)
+	if cut := cutDecision(c, decision, r); cut != nil && t.isNews(c.tenant, cut.GetId()) {
+		t.queue(cut)
+	}
+	t.queue(decision)
+}
+
+// isNews notes that a tenant's cut is told of; false if it was.
+func (t *teller) isNews(tenant, cut string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cuts[tenant] == cut {
+		return false
+	}
+	if t.cuts == nil {
+		t.cuts = map[string]string{}
+	}
+	t.cuts[tenant] = cut
+	return true
+}
+
+// admitted tells what an admission is news of: another rung than before, and, of those that are sampled, itself. A repeat
+// is told of its rung again, since the first answer may never have arrived; the id is the same.
+func (t *teller) admitted(c *caller, reservation string, asked *call, a *admit.Answer, repeat bool) {
+	if a.Rung != a.RungBefore {
+		t.queue(changedDecision(*c, reservation, *asked, *a))
+	}
+	if !repeat && isSampled(reservation, t.sample) {
+		t.queue(admittedDecision(*c, reservation, *asked, *a, t.sample))
+	}
+}
 
 // refusedDecision is a refusal. Its time is the store's, where the store decided.
 func refusedDecision(c caller, reservation string, asked call, r admit.Refusal, now time.Time) *weirv1.Decision {

@@ -2,11 +2,8 @@ package admission
 
 import (
 	"fmt"
-	"log/slog"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/ladder"
@@ -15,8 +12,22 @@ import (
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 )
 
-func quietDecisions(sample int64) *decisions {
-	return newDecisions(newMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler), sample, nil)
+// noted is a teller whose news are kept: changes of rungs, and the rest.
+type noted struct {
+	teller
+	changes, plain []*weirv1.Decision
+}
+
+func newNoted(sample int64) *noted {
+	d := new(noted)
+	d.sample, d.queue = sample, func(one *weirv1.Decision) {
+		if one.GetKind() == weirv1.DecisionKind_DECISION_KIND_RUNG_CHANGED {
+			d.changes = append(d.changes, one)
+		} else {
+			d.plain = append(d.plain, one)
+		}
+	}
+	return d
 }
 
 func acme() caller {
@@ -55,6 +66,9 @@ func TestRefusedDecision(t *testing.T) {
 			t.Errorf("%s: %v", c.name, d)
 		}
 	}
+	if d := refusedDecision(acme(), "r", call{}, admit.Refusal{Code: admit.ExecutionBudgetExceeded, Limit: admit.LimitMaxCost}, at); d.GetTrip() {
+		t.Errorf("without an execution there is nothing to trip: %v", d)
+	}
 	child := refusedDecision(acme(), "", call{Root: "x"}, admit.Refusal{Code: admit.ExecutionDepthExceeded}, at)
 	if child.GetId() != fmt.Sprintf("refused:x:%d", at.UnixNano()) || !child.GetTrip() {
 		t.Errorf("%v", child)
@@ -64,7 +78,7 @@ func TestRefusedDecision(t *testing.T) {
 // Goal: billing hears of a used up month once per replica, however often it refuses; a raised ceiling that is used up again
 // is news again.
 func TestMonthCutIsToldOnce(t *testing.T) {
-	d, c := quietDecisions(0), acme()
+	d, c := newNoted(0), acme()
 	refuse := func(month int32) {
 		d.refused(c, "r", call{}, admit.Refusal{Code: admit.TenantQuotaExceeded, Limit: admit.LimitMonth, Window: month, At: time.Unix(1, 0), DayUsed: 2_000_000_000}, time.Time{})
 	}
@@ -89,7 +103,7 @@ func TestMonthCutIsToldOnce(t *testing.T) {
 // Goal: an admission on another rung is an event with both rungs, the repeat has the same id; of all admissions one in n
 // is told of, by its id alone.
 func TestAdmittedDecisions(t *testing.T) {
-	d, at := quietDecisions(100), time.Unix(5, 0)
+	d, at := newNoted(100), time.Unix(5, 0)
 	down := admit.Answer{ReservedAt: at, Rung: ladder.Saving, RungBefore: ladder.Caching, Reserved: admit.Estimate{Nanos: money.Nano(1)}}
 	c := acme()
 	d.admitted(&c, "r1", &call{Root: "x", Agent: "a"}, &down, false)

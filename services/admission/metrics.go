@@ -25,11 +25,9 @@ type metrics struct {
 	forgotten    prometheus.Counter
 	recovery     recoveryMetrics
 	badRecords   *prometheus.CounterVec
-	dropped      *prometheus.CounterVec
 	events       *prometheus.CounterVec
 	unusable     *prometheus.CounterVec
 	dearest      prometheus.Counter
-	waiting      prometheus.Gauge
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -55,15 +53,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		forgotten:    counter("holds_forgotten_total", "Open holds that were no longer remembered because -remember-holds others were granted since."),
 		recovery:     newRecoveryMetrics(r),
 		badRecords:   vec("bad_records_total", "Records of followed topics that were refused.", "topic"),
-		dropped:      vec("decisions_dropped_total", "Decisions that were not queued, by kind; a trip is decided again at the next refusal.", "kind"),
 		events:       vec("events_total", "Usage events sent to the ingest: taken, or unacknowledged by Kafka.", "outcome"),
 		unusable: vec("saving_unusable_total", "Quotes without the plan's cheaper model, by why it cannot stand in: killed, unpriced, too_small, dearer.",
 			"why"),
 		dearest: counter("held_at_dearest_total", "Reservations without a price that were priced at their provider's dearest rates (unknown_price: dearest)."),
-		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "weir_admission_decisions_waiting", Help: "Decisions not yet acknowledged by Kafka."}),
 	}
 	m.recalled = m.lookUps.WithLabelValues("memory")
-	r.MustRegister(m.answers, m.seconds, m.settles, m.lookUps, m.heldMore, m.holdGone, m.missed, m.healed, m.expired, m.reaperErrors, m.forgotten, m.badRecords, m.dropped, m.events, m.unusable, m.dearest, m.waiting)
+	r.MustRegister(m.answers, m.seconds, m.settles, m.lookUps, m.heldMore, m.holdGone, m.missed, m.healed, m.expired, m.reaperErrors, m.forgotten, m.badRecords, m.events, m.unusable, m.dearest)
 	return m
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weir-project/weir/pkg/budgetstore"
@@ -21,6 +22,7 @@ import (
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 	"github.com/weir-project/weir/pkg/identity"
 	"github.com/weir-project/weir/pkg/pgstore"
+	"github.com/weir-project/weir/services/admission/decisions"
 	"github.com/weir-project/weir/services/admission/epoch"
 	"github.com/weir-project/weir/services/admission/holdcache"
 )
@@ -48,7 +50,7 @@ func newReserveBench(b testing.TB, saving bool) *reserveBench {
 	s.cfg.Secret, err = identity.NewSecret([]byte(strings.Repeat("s", 32)))
 	must(err)
 	s.cfg.MaxLease, s.cfg.Deadline = 2*time.Minute, time.Second
-	s.decisions = newDecisions(s.metrics, nil, 100, nil)
+	s.decisions = &teller{queue: decisions.New(nil, prometheus.NewRegistry(), nil).Add, sample: 100}
 	s.holds = holdcache.New(1<<17, s.metrics.forgotten.Inc)
 	s.kills.mirrorRead.Store(true)
 	s.epochs = epochs{epoch.Fixed(s.deps.Now, pgstore.RedisEpoch{Epoch: 4_000_000_000_000_007}, time.Now().Add(24*time.Hour), nil)}

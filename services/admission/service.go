@@ -22,6 +22,7 @@ import (
 	"github.com/weir-project/weir/pkg/lifecycle"
 	"github.com/weir-project/weir/pkg/obs"
 	"github.com/weir-project/weir/pkg/pgstore"
+	"github.com/weir-project/weir/services/admission/decisions"
 	"github.com/weir-project/weir/services/admission/epoch"
 	"github.com/weir-project/weir/services/admission/holdcache"
 )
@@ -72,7 +73,8 @@ type Service struct {
 	// revocations came while nobody was served.
 	revocations revocations
 	kills       *killSwitch
-	decisions   *decisions
+	decisions   *teller
+	news        *decisions.Queue
 	journal     *bus.Consumer
 	windows     *bus.Consumer
 
@@ -99,7 +101,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.epochs = epochs{epoch.New(ctx, epoch.Config{Replica: s.id, Layout: s.cfg.layout, MaxLease: cfg.MaxLease, Deadline: cfg.Deadline, Secret: cfg.Secret},
 		epoch.Deps{Log: deps.Log, Registry: deps.Registry, Now: deps.Now, Rows: s.rows, Counters: s.counters, Holds: s.holds, BeforeServing: s.revokeQueued})}
 	s.followCatalogs()
-	s.decisions = newDecisions(s.metrics, deps.Log, cfg.SampleAdmits, s.producer.Produce)
+	s.news = decisions.New(deps.Log, deps.Registry, s.producer.Produce)
+	s.decisions = &teller{queue: s.news.Add, sample: cfg.SampleAdmits}
 	var err error
 	if s.description, err = openAPI(s.table(), false); err == nil {
 		s.jwt, err = s.newJWT()
@@ -197,7 +200,7 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Add("show-holds", lifecycle.Consumers, s.showHolds)
 	g.Add("kill-mirror", lifecycle.Consumers, s.watchKills)
 	g.Add("signing-key", lifecycle.Consumers, s.publishKeys)
-	g.Add("decisions", lifecycle.Producers, s.decisions.run)
+	g.Add("decisions", lifecycle.Producers, s.news.Run)
 	g.Add("stores", lifecycle.Stores, func(ctx context.Context) error {
 		<-ctx.Done()
 		return s.close(ctx)

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"github.com/weir-project/weir/pkg/testkit"
 )
 
@@ -34,7 +32,7 @@ func TestStopsWithoutKafka(t *testing.T) {
 	if took > requestGrace {
 		t.Errorf("it took %s to stop", took)
 	}
-	if n := testutil.ToFloat64(r.svc.metrics.dropped.WithLabelValues("refusal")); n != 2 {
+	if n := r.metric("weir_admission_decisions_dropped_total", "refusal"); n != 2 {
 		t.Errorf("%v refusals are counted as dropped", n)
 	}
 	if r.svc.rows.Ping(t.Context()) == nil || r.svc.counters.Ping(t.Context()) == nil {

@@ -1,4 +1,4 @@
-package admission
+package decisions
 
 import (
 	"context"
@@ -16,18 +16,21 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weir-project/weir/pkg/bus"
-	"github.com/weir-project/weir/pkg/domain/admit"
-	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/gen/weirv1"
+)
+
+const (
+	refused  = weirv1.DecisionKind_DECISION_KIND_REFUSED
+	admitted = weirv1.DecisionKind_DECISION_KIND_ADMITTED
+	changed  = weirv1.DecisionKind_DECISION_KIND_RUNG_CHANGED
 )
 
 // Goal: trips are published however long Kafka is away, refusals within their bound. Method: virtual time, a producer
 // that fails first.
-func TestDecisionsSurviveKafka(t *testing.T) {
+func TestSurvivesKafka(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		away, got := true, map[string]int{}
-		m := newMetrics(prometheus.NewRegistry())
-		d := newDecisions(m, slog.New(slog.DiscardHandler), 1, func(_ context.Context, records ...bus.Record) error {
+		q := New(slog.New(slog.DiscardHandler), prometheus.NewRegistry(), func(_ context.Context, records ...bus.Record) error {
 			if away {
 				return errors.New("no broker")
 			}
@@ -40,30 +43,26 @@ func TestDecisionsSurviveKafka(t *testing.T) {
 			}
 			return nil
 		})
-		trip := admit.Refusal{Code: admit.ExecutionBudgetExceeded, Limit: admit.LimitMaxCost}
-		acme, beta := caller{tenant: "acme", contract: plan()}, caller{tenant: "beta", contract: plan()}
-		for i := range maxChanges + 7 {
-			d.admitted(&acme, fmt.Sprint(i), &call{}, &admit.Answer{Rung: ladder.Caching}, true)
+		add := func(n int, d *weirv1.Decision) {
+			for range n {
+				q.Add(d)
+			}
 		}
-		for i := range maxPlain - 50 {
-			d.refused(acme, fmt.Sprint(i), call{}, admit.Refusal{Code: admit.RateLimited, Limit: admit.LimitRequests}, time.Unix(0, 0))
+		add(maxChanges+7, &weirv1.Decision{Kind: changed, TenantId: "acme"})
+		add(maxPlain-50, &weirv1.Decision{Kind: refused, TenantId: "acme", Code: "rate_limited"})
+		add(150, &weirv1.Decision{Kind: admitted, TenantId: "acme"})
+		for _, tenant := range []string{"acme", "acme", "acme", "beta"} { // an execution that is refused again and again: one trip
+			q.Add(&weirv1.Decision{Kind: refused, TenantId: tenant, RootExecutionId: "x1", Code: "execution_budget_exceeded", Trip: true})
 		}
-		for i := range 150 {
-			d.admitted(&acme, fmt.Sprint(i), &call{}, &admit.Answer{}, false)
-		}
-		for range 3 { // the same execution is refused again and again: one trip
-			d.refused(acme, "r", call{Root: "x1"}, trip, time.Unix(0, 0))
-		}
-		d.refused(beta, "r", call{Root: "x1"}, trip, time.Unix(0, 0))
-		d.refused(acme, "r", call{}, trip, time.Unix(0, 0)) // without an execution there is nothing to trip
+		add(1, &weirv1.Decision{Kind: refused, TenantId: "acme", Code: "execution_budget_exceeded"})
 		for kind, want := range map[string]float64{"refusal": 1, "admitted": 100, "rung": 7, "trip": 0} {
-			if n := testutil.ToFloat64(m.dropped.WithLabelValues(kind)); n != want {
+			if n := testutil.ToFloat64(q.dropped.WithLabelValues(kind)); n != want {
 				t.Errorf("%v of kind %s dropped, want the %v beyond the bound", n, kind, want)
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- d.run(ctx) }()
+		go func() { done <- q.Run(ctx) }()
 		advance(time.Hour)
 		away = false
 		advance(5 * time.Second)
@@ -80,12 +79,12 @@ func TestDecisionsSurviveKafka(t *testing.T) {
 
 // Goal: what is queued at the end is published whole, or dropped whole: counted by its kind, told of once, and no error. Method:
 // more than a batch of each kind, with Kafka there and away.
-func TestDecisionsAtTheEnd(t *testing.T) {
+func TestAtTheEnd(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			published, m := 0, newMetrics(prometheus.NewRegistry())
+			published := 0
 			var log strings.Builder
-			d := newDecisions(m, slog.New(slog.NewTextHandler(&log, nil)), 0, func(ctx context.Context, records ...bus.Record) error {
+			q := New(slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry(), func(ctx context.Context, records ...bus.Record) error {
 				if away {
 					<-ctx.Done()
 					return ctx.Err()
@@ -93,16 +92,15 @@ func TestDecisionsAtTheEnd(t *testing.T) {
 				published += len(records)
 				return nil
 			})
-			acme := caller{tenant: "acme", contract: plan()}
-			const each = decisionBatch + 7
+			const each = batchSize + 7
 			for i := range each {
-				d.admitted(&acme, fmt.Sprint(i), &call{}, &admit.Answer{Rung: ladder.Caching}, true)
-				d.refused(acme, fmt.Sprint(i), call{}, admit.Refusal{Code: admit.RateLimited, Limit: admit.LimitRequests}, time.Unix(0, 0))
-				d.refused(acme, "r", call{Root: fmt.Sprint(i)}, admit.Refusal{Code: admit.ExecutionBudgetExceeded, Limit: admit.LimitMaxCost}, time.Unix(0, 0))
+				q.Add(&weirv1.Decision{Kind: changed})
+				q.Add(&weirv1.Decision{Kind: refused})
+				q.Add(&weirv1.Decision{Kind: refused, RootExecutionId: fmt.Sprint(i), Trip: true})
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			if err := d.run(ctx); err != nil {
+			if err := q.Run(ctx); err != nil {
 				t.Error(err)
 			}
 			want, dropped := 3*each, 0.0
@@ -110,7 +108,7 @@ func TestDecisionsAtTheEnd(t *testing.T) {
 				want, dropped = 0, each
 			}
 			for _, kind := range []string{"refusal", "rung", "trip"} {
-				if n := testutil.ToFloat64(m.dropped.WithLabelValues(kind)); n != dropped || away != strings.Contains(log.String(), fmt.Sprintf("%s=%d", kind, each)) {
+				if n := testutil.ToFloat64(q.dropped.WithLabelValues(kind)); n != dropped || away != strings.Contains(log.String(), fmt.Sprintf("%s=%d", kind, each)) {
 					t.Errorf("away %t: %v of kind %s dropped, want %v; %s", away, n, kind, dropped, log.String())
 				}
 			}
@@ -129,12 +127,11 @@ func advance(d time.Duration) {
 
 // Goal: memory is bounded when trips pile up, too.
 func TestTripsAreBounded(t *testing.T) {
-	m := newMetrics(prometheus.NewRegistry())
-	d := newDecisions(m, slog.New(slog.DiscardHandler), 0, nil)
+	q := New(slog.New(slog.DiscardHandler), prometheus.NewRegistry(), nil)
 	for i := range maxTrips + 5 {
-		d.refused(caller{tenant: "acme", contract: plan()}, "r", call{Root: fmt.Sprint(i)}, admit.Refusal{Code: admit.ExecutionDepthExceeded}, time.Unix(0, 0))
+		q.Add(&weirv1.Decision{Kind: refused, TenantId: "acme", RootExecutionId: fmt.Sprint(i), Trip: true})
 	}
-	if n := testutil.ToFloat64(m.dropped.WithLabelValues("trip")); n != 5 || len(d.trips) != maxTrips {
-		t.Errorf("%v dropped, %d kept", n, len(d.trips))
+	if n := testutil.ToFloat64(q.dropped.WithLabelValues("trip")); n != 5 || len(q.trips) != maxTrips {
+		t.Errorf("%v dropped, %d kept", n, len(q.trips))
 	}
 }
