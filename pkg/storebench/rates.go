@@ -168,8 +168,11 @@ func (w *sortedSet) rate(ctx context.Context, client *redis.Client, now func() t
 		w.n++
 		admitted, err := client.EvalSha(ctx, w.hash, w.keys, w.now, fmt.Sprintf("next-%d", w.n), 4_000_000, 900, 300,
 			1<<30, 1<<50, 1<<45, 1<<45, 1<<30, 60_000_000).Int()
-		if err != nil || admitted != 1 {
-			return 0, fmt.Errorf("%w: sorted set: %d, %w", errNotAdmitted, admitted, err)
+		if err != nil {
+			return 0, fmt.Errorf("sorted set: %w", err)
+		}
+		if admitted != 1 {
+			return 0, fmt.Errorf("%w by the sorted set: %d", errNotAdmitted, admitted)
 		}
 	}
 	return windowCalls / now().Sub(began).Seconds(), nil

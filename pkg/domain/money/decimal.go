@@ -11,7 +11,8 @@ import (
 const (
 	maxText     = 80 // bytes of one number
 	maxIntegers = 20 // digits left of the point: what Decimal(38,18) can hold
-	maxFraction = 40 // digits right of the point, of quantities and rates
+	// MaxFractionDigits is how many digits right of the point a quantity or a rate has at most.
+	MaxFractionDigits = 40
 )
 
 // ErrSyntax says that a text is not a decimal number.
@@ -34,8 +35,8 @@ func ParseDecimal(s string) (Decimal, error) {
 	if err != nil {
 		return Decimal{}, err
 	}
-	if n.fraction() > maxFraction {
-		return Decimal{}, fmt.Errorf("%w: more than %d fractional digits", ErrRange, maxFraction)
+	if n.fraction() > MaxFractionDigits {
+		return Decimal{}, fmt.Errorf("%w: more than %d fractional digits", ErrRange, MaxFractionDigits)
 	}
 	return Decimal{n}, nil
 }

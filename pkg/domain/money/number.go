@@ -13,7 +13,7 @@ import (
 // the two it is depends on its value alone. Each operation tries the short form, notices where a result may not fit, and
 // leaves that to the library; property tests hold the two against each other.
 type number struct {
-	// n × 10^-scale is the number where long is nil: |n| < smallBound, scale from 0 to maxFraction, and with a scale the
+	// n × 10^-scale is the number where long is nil: |n| < smallBound, scale from 0 to MaxFractionDigits, and with a scale the
 	// last digit of n is not 0.
 	n     int64
 	scale int8
@@ -35,7 +35,7 @@ func short(n int64, scale int) (number, bool) {
 		}
 		n /= 10
 	}
-	if n <= -smallBound || n >= smallBound || scale < 0 || scale > maxFraction {
+	if n <= -smallBound || n >= smallBound || scale < 0 || scale > MaxFractionDigits {
 		return number{}, false
 	}
 	return number{n: n, scale: int8(scale)}, true
@@ -122,7 +122,7 @@ func (a number) neg() number {
 
 // mul is a × b, exactly.
 func (a number) mul(b number) number {
-	if product, ok := shortProduct(a, b, 2*maxFraction); ok { // more digits than two short numbers have
+	if product, ok := shortProduct(a, b, 2*MaxFractionDigits); ok { // more digits than two short numbers have
 		return product
 	}
 	return of(a.decimal().Mul(b.decimal()))

@@ -24,7 +24,7 @@ func anyDecimal(t *rapid.T) decimal.Decimal {
 // same reports whether a number is want, written as want is, and in the form that its value alone decides.
 func same(a number, want decimal.Decimal) bool {
 	digits := strings.TrimLeft(strings.Replace(strings.TrimPrefix(want.String(), "-"), ".", "", 1), "0")
-	fits := len(digits) <= smallDigits && (Decimal{a}).FractionDigits() <= maxFraction
+	fits := len(digits) <= smallDigits && (Decimal{a}).FractionDigits() <= MaxFractionDigits
 	return a.decimal().Equal(want) && string(a.append(nil)) == want.String() && (a.long == nil) == fits
 }
 

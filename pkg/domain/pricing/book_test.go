@@ -228,6 +228,11 @@ func TestSealIsCanonicalAndStrict(t *testing.T) {
 		"no meter":   func(v *pricing.Version) { v.Rates[0].Meter = "tokens" },
 		"standard":   func(v *pricing.Version) { v.Rates[0].ServiceTier = "standard" },
 		"multiplier": func(v *pricing.Version) { v.Multipliers = map[string]money.Decimal{"geo:us": {}} },
+		"too fine":   func(v *pricing.Version) { v.Rates[0].USDPerUnit = dec(t, "1e-40") },
+		"too fine when multiplied": func(v *pricing.Version) {
+			v.Rates[0].USDPerUnit = dec(t, "1e-20")
+			v.Multipliers = map[string]money.Decimal{"geo:us": dec(t, "1.0000000001"), "speed:fast": dec(t, "1.0000000001"), "geo:eu": dec(t, "1.1")}
+		},
 	} {
 		v := base
 		v.Rates = append([]pricing.Rate(nil), base.Rates...)

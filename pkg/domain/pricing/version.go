@@ -110,6 +110,22 @@ func (v *Version) validate() error {
 			return fmt.Errorf("multiplier %s is not positive", name)
 		}
 	}
+	return v.checkDigits()
+}
+
+// checkDigits refuses a rate that an entry of the ledger could not hold: halved (a batch), and times a region's multiplier
+// and a speed's.
+func (v *Version) checkDigits() error {
+	var finest [2]int // of the multipliers
+	for _, factor := range v.Multipliers {
+		digits := factor.FractionDigits()
+		finest = [...]int{max(finest[0], digits), max(finest[1], min(finest[0], digits))}
+	}
+	for _, r := range v.Rates {
+		if digits := r.USDPerUnit.FractionDigits() + finest[0] + finest[1] + 1; digits > money.MaxFractionDigits {
+			return fmt.Errorf("rate of %s has up to %d fractional digits with its multipliers, more than %d", r.Meter, digits, money.MaxFractionDigits)
+		}
+	}
 	return nil
 }
 
