@@ -7,22 +7,6 @@ import (
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/admit"
-	"github.com/weir-project/weir/pkg/pgstore"
-	"github.com/weir-project/weir/services/admission/epoch"
-)
-
-// epochs is the watcher of the epoch, as calls ask it.
-type epochs struct{ *epoch.Watcher }
-
-func (e epochs) last() pgstore.RedisEpoch { return e.Last() }
-
-func (e epochs) recovering(now time.Time) (pgstore.RedisEpoch, bool) { return e.Recovering(now) }
-
-// Why nobody is served, as callers are told (storeProblem).
-var (
-	errEpochUnknown = epoch.ErrUnknown
-	errRefused      = epoch.ErrRefused
-	errOutdated     = epoch.ErrOutdated
 )
 
 // recoveringError says that the counters of the epoch are being made anew.

@@ -38,7 +38,7 @@ func remembering(tb testing.TB, change ...func(*holdcache.Hold, *call)) *Service
 
 // serveIn has the service's watcher read a row now, or an error.
 func (s *Service) serveIn(row pgstore.RedisEpoch, err error) {
-	s.epochs = epochs{epoch.Fixed(s.deps.Now, row, s.deps.Now(), err)}
+	s.epochs = epoch.Fixed(s.deps.Now, row, s.deps.Now(), err)
 }
 
 // Goal: a remembered hold is believed where it says all that Redis would, by every guard of the epoch; else Redis is asked.
@@ -59,7 +59,7 @@ func TestRecalled(t *testing.T) {
 		"an earlier one ended":    {after: func(s *Service) { s.holds.Delete("acme", "r1", time.Unix(1, 0)) }, want: true},
 		"recovering":              {after: func(s *Service) { s.serveIn(pgstore.RedisEpoch{Epoch: 7, Recovering: true}, nil) }},
 		"raised":                  {after: func(s *Service) { s.serveIn(pgstore.RedisEpoch{Epoch: 8}, nil) }},
-		"nobody is served":        {after: func(s *Service) { s.serveIn(pgstore.RedisEpoch{Epoch: 7}, errRefused) }},
+		"nobody is served":        {after: func(s *Service) { s.serveIn(pgstore.RedisEpoch{Epoch: 7}, epoch.ErrRefused) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := remembering(t)

@@ -30,7 +30,7 @@ func (s *Service) extend(ctx context.Context, c caller, id string, req extendReq
 // extendFound extends what is found.
 func (s *Service) extendFound(ctx context.Context, c caller, id string, req extendRequest, find finder) (answer, error) {
 	// load
-	epoch, recovering := s.epochs.recovering(s.deps.Now()) // before any row: see keepHold
+	epoch, recovering := s.epochs.Recovering(s.deps.Now()) // before any row: see keepHold
 	subj, row, err := find(ctx, c.tenant, id, string(req.Receipt))
 	if p := s.killed(c.tenant, subj.call.Provider, subj.call.Model); p != nil && (err == nil && row == nil || isOutage(err)) {
 		if subj.recalled { // it may have ended, and then it is not open

@@ -71,7 +71,7 @@ func (s *Service) meetRelease(ctx context.Context, subj *subject, row pgstore.Ro
 
 // applyRelease gives the hold back in Redis. What Redis misses now, the reaper repeats when the lease runs out.
 func (s *Service) applyRelease(ctx context.Context, subj *subject) {
-	if epoch, making := s.epochs.recovering(s.deps.Now()); making {
+	if epoch, making := s.epochs.Recovering(s.deps.Now()); making {
 		s.forgetHold(ctx, epoch, subj)
 		return
 	}

@@ -88,7 +88,7 @@ func (s *Service) fromWebhook(ctx context.Context, hook identity.Webhook, r *htt
 	}
 	// What the lost Redis remembered of taken requests is lost too: one that was signed before the end of the recovery may
 	// have been taken already.
-	if recovered := s.epochs.last().RecoveredAt; !recovered.IsZero() && hook.Sent.Before(recovered) {
+	if recovered := s.epochs.Last().RecoveredAt; !recovered.IsZero() && hook.Sent.Before(recovered) {
 		return answer{}, problem(admit.Unauthenticated, "The request was signed before the budget store was recovered and may have been sent before; send a new one.")
 	}
 	return s.once(ctx, hook.Use, func() (answer, error) { return s.begin(ctx, c, req) })

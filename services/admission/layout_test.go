@@ -81,7 +81,7 @@ func TestRecoversFromAnEarlierLayout(t *testing.T) {
 			status, out = second.settle("acme", "kept", object{"meters": object{"output_tokens": 11}, "receipt": kept["receipt"]})
 			w.want("it is settled", status, out, 200)
 			w.exact(second, "acme", "0.31", "0", "0.1")
-			if row := w.epochNow(); row.Epoch != second.svc.epochs.last().Epoch || row.Epoch != row.Lost+1 || row.Layout != layoutNow {
+			if row := w.epochNow(); row.Epoch != second.svc.epochs.Last().Epoch || row.Epoch != row.Lost+1 || row.Layout != layoutNow {
 				t.Errorf("%+v", row)
 			}
 		})

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-project/weir/pkg/domain/tenant"
 	"github.com/weir-project/weir/pkg/domain/window"
 	"github.com/weir-project/weir/pkg/identity"
+	"github.com/weir-project/weir/services/admission/epoch"
 )
 
 // Codes beside those of design.md 4.6, for what has no place in its table.
@@ -215,9 +216,9 @@ func storeProblem(err error) *Problem {
 		p.RetryAfterMS = jitter(max(time.Second, making.retry)).Milliseconds()
 		return p
 	case errors.Is(err, budgetstore.ErrLost), errors.Is(err, budgetstore.ErrNotReady), errors.Is(err, budgetstore.ErrEpoch),
-		errors.Is(err, budgetstore.ErrNoEpoch), errors.Is(err, budgetstore.ErrReplaced), errors.Is(err, errRefused):
+		errors.Is(err, budgetstore.ErrNoEpoch), errors.Is(err, budgetstore.ErrReplaced), errors.Is(err, epoch.ErrRefused):
 		return problem(admit.StoreRecovering, "The budget store has lost its counters; nothing is admitted until they are recovered.")
-	case errors.Is(err, errOutdated):
+	case errors.Is(err, epoch.ErrOutdated):
 		return problem(admit.StoreUnavailable, "This replica is of an earlier build than the budget store's counters, and is to be replaced; another one serves.")
 	case errors.Is(err, admit.ErrInvalid), errors.Is(err, money.ErrRange):
 		return problem(admit.InvalidArgument, "An amount of the request is beyond what can be counted: 2^53 - 1 tokens or nano-dollars.")

@@ -17,6 +17,7 @@ import (
 	"github.com/weir-project/weir/pkg/domain/tenant"
 	"github.com/weir-project/weir/pkg/domain/window"
 	"github.com/weir-project/weir/pkg/identity"
+	"github.com/weir-project/weir/services/admission/epoch"
 )
 
 // Goal: every code is answered as design.md 4.6 has it: status, and Retry-After exactly where a retry makes sense.
@@ -53,7 +54,7 @@ func TestEveryCode(t *testing.T) {
 		{storeProblem(budgetstore.ErrNotReady), "budget_store_recovering", 503, true},
 		{storeProblem(budgetstore.ErrEpoch), "budget_store_recovering", 503, true},
 		{storeProblem(budgetstore.ErrNoEpoch), "budget_store_recovering", 503, true},
-		{storeProblem(errEpochUnknown), "budget_store_unavailable", 503, true},
+		{storeProblem(epoch.ErrUnknown), "budget_store_unavailable", 503, true},
 		{storeProblem(admit.ErrInvalid), "invalid_argument", 400, false},
 		{storeProblem(fmt.Errorf("wrapped: %w", problem(admit.UnknownPrice, ""))), "unknown_price", 422, false},
 		{problem(admit.ReservationConflict, ""), "reservation_conflict", 409, false},

@@ -76,7 +76,7 @@ func (r *journalReader) gone(claim bus.Claim) {
 func (s *Service) whileRecovering(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, recoveryWait)
 	defer cancel()
-	for s.epochs.last().Recovering && ctx.Err() == nil && s.life.Err() == nil {
+	for s.epochs.Last().Recovering && ctx.Err() == nil && s.life.Err() == nil {
 		pause(ctx, topicPoll)
 	}
 }

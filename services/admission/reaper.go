@@ -9,6 +9,7 @@ import (
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/pgstore"
+	"github.com/weir-project/weir/services/admission/epoch"
 )
 
 const (
@@ -35,8 +36,8 @@ func (s *Service) reap(ctx context.Context) error {
 
 // reapOnce looks at every tenant once. The error is the first one; other tenants are looked at all the same (I7).
 func (s *Service) reapOnce(ctx context.Context) error {
-	epoch, err := s.epoch()
-	if errors.As(err, new(recoveringError)) || errors.Is(err, errEpochUnknown) {
+	serving, err := s.epoch()
+	if errors.As(err, new(recoveringError)) || errors.Is(err, epoch.ErrUnknown) {
 		return nil // whose lease ended is kept, and looked at when the counters are there
 	}
 	if err != nil {
@@ -47,7 +48,7 @@ func (s *Service) reapOnce(ctx context.Context) error {
 	for start := 0; start < len(ids); start += reapTenants {
 		var tenants []budgetstore.Tenant
 		for _, id := range ids[start:min(start+reapTenants, len(ids))] {
-			tenants = append(tenants, budgetstore.Tenant{ID: id, Epoch: epoch})
+			tenants = append(tenants, budgetstore.Tenant{ID: id, Epoch: serving})
 		}
 		look, cancel := s.bounded(ctx)
 		due, err := s.counters.WithDue(look, tenants, s.deps.Now())

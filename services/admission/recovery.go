@@ -12,6 +12,7 @@ import (
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/pgstore"
 	"github.com/weir-project/weir/pkg/usageevent"
+	"github.com/weir-project/weir/services/admission/epoch"
 )
 
 const (
@@ -178,7 +179,7 @@ func (r *recoverer) check(ctx context.Context) error {
 		r.s.epochs.RaiseSeen(ctx, row, redis, "again, while it was recovering: "+reason, r.readAt)
 		return errOver
 	default:
-		return fmt.Errorf("%w: %s", errRefused, reason)
+		return fmt.Errorf("%w: %s", epoch.ErrRefused, reason)
 	}
 }
 

@@ -60,7 +60,7 @@ func TestReservationLifeWhileRecovering(t *testing.T) {
 	})
 	w.lost()
 	w.eventually("receipts are taken", func() error {
-		if row, ok := r.svc.epochs.recovering(time.Now()); !ok {
+		if row, ok := r.svc.epochs.Recovering(time.Now()); !ok {
 			return fmt.Errorf("%+v", row)
 		}
 		return nil

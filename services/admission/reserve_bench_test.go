@@ -53,7 +53,7 @@ func newReserveBench(b testing.TB, saving bool) *reserveBench {
 	s.decisions = &teller{queue: decisions.New(nil, prometheus.NewRegistry(), nil).Add, sample: 100}
 	s.holds = holdcache.New(1<<17, s.metrics.forgotten.Inc)
 	s.kills.mirrorRead.Store(true)
-	s.epochs = epochs{epoch.Fixed(s.deps.Now, pgstore.RedisEpoch{Epoch: 4_000_000_000_000_007}, time.Now().Add(24*time.Hour), nil)}
+	s.epochs = epoch.Fixed(s.deps.Now, pgstore.RedisEpoch{Epoch: 4_000_000_000_000_007}, time.Now().Add(24*time.Hour), nil)
 
 	key, err := identity.NewAPIKey(rand.Reader)
 	must(err)

@@ -69,7 +69,7 @@ type Service struct {
 	jwks     *identity.JWKS
 	id       string // of this process, drawn at the start
 	holds    *holdcache.Cache
-	epochs   epochs
+	epochs   *epoch.Watcher
 	// revocations came while nobody was served.
 	revocations revocations
 	kills       *killSwitch
@@ -98,8 +98,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err := s.connect(ctx); err != nil {
 		return nil, errors.Join(err, s.close(ctx))
 	}
-	s.epochs = epochs{epoch.New(ctx, epoch.Config{Replica: s.id, Layout: s.cfg.layout, MaxLease: cfg.MaxLease, Deadline: cfg.Deadline, Secret: cfg.Secret},
-		epoch.Deps{Log: deps.Log, Registry: deps.Registry, Now: deps.Now, Rows: s.rows, Counters: s.counters, Holds: s.holds, BeforeServing: s.revokeQueued})}
+	s.epochs = epoch.New(ctx, epoch.Config{Replica: s.id, Layout: s.cfg.layout, MaxLease: cfg.MaxLease, Deadline: cfg.Deadline, Secret: cfg.Secret},
+		epoch.Deps{Log: deps.Log, Registry: deps.Registry, Now: deps.Now, Rows: s.rows, Counters: s.counters, Holds: s.holds, BeforeServing: s.revokeQueued})
 	s.followCatalogs()
 	s.news = decisions.New(deps.Log, deps.Registry, s.producer.Produce)
 	s.decisions = &teller{queue: s.news.Add, sample: cfg.SampleAdmits}
