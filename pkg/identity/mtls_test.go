@@ -30,10 +30,12 @@ func TestVerifyCertificate(t *testing.T) {
 	state := func(c *x509.Certificate) *tls.ConnectionState {
 		return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{c}, VerifiedChains: [][]*x509.Certificate{{c}}}
 	}
+	twice := leaf("batch")
+	twice.Subject.Names = []pkix.AttributeTypeAndValue{{Type: commonName, Value: "mallory"}, {Type: commonName, Value: "batch"}}
 	unverified := state(leaf("batch"))
 	unverified.VerifiedChains = nil
 	lookup := func(identity string) (string, bool) {
-		tenant, ok := map[string]string{"mtls:batch": "acme", "mtls:spiffe://example.org/a": "beta", "mtls:": "gamma"}[identity]
+		tenant, ok := map[string]string{"mtls:batch": "acme", "mtls:spiffe://example.org/a": "beta", "mtls:": "gamma", "mtls:host:1": "gamma"}[identity]
 		return tenant, ok
 	}
 	for _, c := range []struct {
@@ -49,6 +51,10 @@ func TestVerifyCertificate(t *testing.T) {
 		{"unknown name", state(leaf("mallory")), now, "", ErrForbiddenTenant},
 		{"no name", state(leaf("")), now, "", ErrUnauthenticated},
 		{"two URIs", state(leaf("batch", uri("spiffe://example.org/a"), uri("spiffe://example.org/b"))), now, "", ErrUnauthenticated},
+		{"URI as common name", state(leaf("spiffe://example.org/a")), now, "", ErrUnauthenticated},
+		{"common name with a colon", state(leaf("host:1")), now, "", ErrUnauthenticated},
+		{"common name as URI", state(leaf("mallory", uri("batch"))), now, "", ErrUnauthenticated},
+		{"two common names", state(twice), now, "", ErrUnauthenticated},
 		{"expired on a connection that lasts", state(leaf("batch")), now.Add(2 * time.Hour), "", ErrUnauthenticated},
 		{"not valid yet", state(leaf("batch")), now.Add(-2 * time.Hour), "", ErrUnauthenticated},
 		{"not verified", unverified, now, "", ErrUnauthenticated},

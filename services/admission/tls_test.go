@@ -51,6 +51,8 @@ func TestMutualTLS(t *testing.T) {
 		{name: "a name that two tenants list", with: client(ours.Issue("shared", tomorrow)), want: "403 forbidden_tenant"},
 		{name: "a URI does not fall back to the common name", with: client(ours.Issue("acme-batch", tomorrow, "spiffe://example.org/x")), want: "403 forbidden_tenant"},
 		{name: "two URIs", with: client(ours.Issue("acme-batch", tomorrow, "spiffe://example.org/acme/agents", "spiffe://example.org/x")), want: "401 unauthenticated"},
+		{name: "its URI as a common name", with: client(ours.Issue("spiffe://example.org/acme/agents", tomorrow)), want: "401 unauthenticated"},
+		{name: "its common name as a URI", with: client(ours.Issue("whatever", tomorrow, "acme-batch")), want: "401 unauthenticated"},
 		{name: "another authority", with: client(theirs.Issue("acme-batch", tomorrow)), refused: true},
 		{name: "another authority, with an API key", with: client(theirs.Issue("acme-batch", tomorrow)), key: w.keys["beta"], refused: true},
 		{name: "expired", with: client(ours.Issue("acme-batch", time.Now().Add(-time.Minute))), refused: true},
