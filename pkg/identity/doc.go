@@ -25,5 +25,8 @@ var ErrUnauthenticated = errors.New("unauthenticated")
 // ErrForbiddenTenant says that a valid credential does not act for the tenant that was asked for. HTTP 403.
 var ErrForbiddenTenant = errors.New("the credential does not act for this tenant")
 
+// ErrTenantNotNamed means that a credential of several tenants came without the name of one.
+var ErrTenantNotNamed = errors.New("the credential acts for several tenants: the request must name one")
+
 // ErrUnavailable says that it cannot be decided now: the key set was never loaded, for example. HTTP 503.
 var ErrUnavailable = errors.New("identity cannot be verified now")

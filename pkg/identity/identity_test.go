@@ -84,9 +84,14 @@ func TestPrincipalTenant(t *testing.T) {
 	for _, c := range []struct {
 		asked, want string
 		err         error
-	}{{"", "acme", nil}, {"acme", "acme", nil}, {"beta", "beta", nil}, {"gamma", "", ErrForbiddenTenant}, {"ACME", "", ErrForbiddenTenant}, {" acme", "", ErrForbiddenTenant}} {
+	}{{"", "", ErrTenantNotNamed}, {"acme", "acme", nil}, {"beta", "beta", nil}, {"gamma", "", ErrForbiddenTenant}, {"ACME", "", ErrForbiddenTenant}, {" acme", "", ErrForbiddenTenant}} {
 		if got, err := p.Tenant(c.asked); got != c.want || !errors.Is(err, c.err) {
 			t.Errorf("%q: %q, %v", c.asked, got, err)
+		}
+	}
+	for _, tenants := range [][]string{{"acme"}, {"acme", "acme"}} { // a JWT may say the same twice, or two names of it
+		if got, err := (Principal{Tenants: tenants}).Tenant(""); got != "acme" || err != nil {
+			t.Errorf("%v: %q, %v", tenants, got, err)
 		}
 	}
 	if _, err := (Principal{}).Tenant(""); !errors.Is(err, ErrForbiddenTenant) {

@@ -127,8 +127,8 @@ func fits(public any, alg string) bool {
 	}
 }
 
-// tenants reads the tenant claim. One value that maps to no tenant spoils the whole claim: dropping it silently would
-// move the default to another tenant.
+// tenants reads the tenant claim. One value that maps to no tenant spoils the whole claim: dropping it silently
+// could leave one tenant of several, for which the request would then be.
 func (v *JWTVerifier) tenants(claim any) ([]string, error) {
 	var names []string
 	switch c := claim.(type) {

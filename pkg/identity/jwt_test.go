@@ -316,6 +316,37 @@ func TestJWKSOutageAndRotation(t *testing.T) {
 	}
 }
 
+// Goal: a key that the issuer has taken away is honoured until the set is read again, then unsure for the cool-down, then
+// no key. Method: one at each of those moments.
+func TestJWKSRemovedKey(t *testing.T) {
+	is := newIssuer(t)
+	v := is.verifier(t, nil)
+	ctx := context.Background()
+	is.extra = []jwkset.JWKMarshal{public(t, "old", &is.ec.PublicKey)}
+	token := signJWT(t, jwt.SigningMethodES256, is.ec, "old", goodClaims())
+	if _, err := v.Verify(ctx, token, epoch); err != nil {
+		t.Fatal(err)
+	}
+	is.extra = nil
+	read := epoch.Add(jwksMaxAge + 1)
+	for _, at := range []time.Time{epoch.Add(jwksMaxAge), read} { // the second one has the set read, and does not wait for it
+		if _, err := v.Verify(ctx, token, at); err != nil {
+			t.Fatalf("%v later: %v", at.Sub(epoch), err)
+		}
+	}
+	if _, _, wait := v.keys.look("rsa", read); wait != nil {
+		<-wait
+	}
+	if _, err := v.Verify(ctx, token, read.Add(jwksCoolDown-1)); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnauthenticated) {
+		t.Errorf("within the cool-down: %v", err)
+	}
+	for range 2 {
+		if _, err := v.Verify(ctx, token, read.Add(jwksCoolDown)); !errors.Is(err, ErrUnauthenticated) {
+			t.Errorf("after the cool-down: %v", err)
+		}
+	}
+}
+
 func FuzzParseJWKS(f *testing.F) {
 	f.Add([]byte(`{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`))
 	f.Add([]byte(`{"keys":[{"kty":"EC","crv":"P-256","x":"AA","y":"AA"},{"kty":"oct","k":"AAAA"}]}`))

@@ -53,7 +53,7 @@ func TestGRPCCredentials(t *testing.T) {
 		{"its tenant named", []string{"authorization", "bearer " + w.keys["acme"], "x-weir-tenant", "acme"}, codes.OK, "acme"},
 		{"another tenant", []string{"authorization", "Bearer " + w.keys["acme"], "x-weir-tenant", "beta"}, codes.PermissionDenied, ""},
 		{"a service credential", []string{"authorization", "Bearer " + service, "x-weir-tenant", "beta"}, codes.OK, "beta"},
-		{"a service credential without a choice", []string{"authorization", "Bearer " + service}, codes.OK, "acme"},
+		{"a service credential without a choice", []string{"authorization", "Bearer " + service}, codes.InvalidArgument, ""},
 		{"two", []string{"authorization", "Bearer " + w.keys["acme"], "authorization", "Bearer " + service}, codes.Unauthenticated, ""},
 		{"two tenants", []string{"authorization", "Bearer " + service, "x-weir-tenant", "acme", "x-weir-tenant", "beta"}, codes.InvalidArgument, ""},
 		{"none", nil, codes.Unauthenticated, ""},

@@ -413,7 +413,7 @@ func TestIdentity(t *testing.T) {
 		status            int
 		code              string
 	}{
-		{"default tenant", service, "", 200, "<nil>"}, {"second tenant", service, "beta", 200, "<nil>"},
+		{"several tenants, none named", service, "", 400, "invalid_argument"}, {"first tenant", service, "acme", 200, "<nil>"}, {"second tenant", service, "beta", 200, "<nil>"},
 		{"a tenant that is not its own", service, "gamma", 403, "forbidden_tenant"}, {"another's", w.keys["acme"], "beta", 403, "forbidden_tenant"},
 		{"a tenant that does not exist", nobody, "", 403, "forbidden_tenant"}, {"no key", "", "", 401, "unauthenticated"},
 		{"a wrong key", w.keys["acme"] + "a", "", 401, "unauthenticated"}, {"a JWT where none is configured", "a.b.c", "", 401, "unauthenticated"},

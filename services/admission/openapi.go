@@ -100,7 +100,7 @@ func parametersOf(path string, o operation) []doc {
 		out = append(out, doc{"name": name, "in": "query", "schema": parameter(name)})
 	}
 	if o.who == byBearer {
-		out = append(out, doc{"name": tenantHeader, "in": "header", "schema": doc{"type": "string"}, "description": "Which of a service credential's tenants is meant."})
+		out = append(out, doc{"name": tenantHeader, "in": "header", "schema": doc{"type": "string"}, "description": "Which of the credential's tenants is meant; needed where it has several."})
 		out = append(out, doc{"name": "Accept-Language", "in": "header", "schema": doc{"type": "string"}, "description": "The language of texts for the end user."})
 	}
 	return out

@@ -234,6 +234,8 @@ func identityProblem(err error) *Problem {
 	switch {
 	case errors.Is(err, identity.ErrForbiddenTenant):
 		return problem(admit.ForbiddenTenant, err.Error())
+	case errors.Is(err, identity.ErrTenantNotNamed):
+		return invalid(tenantHeader, "The credential acts for several tenants: "+tenantHeader+" must name the one that is meant.")
 	case errors.Is(err, identity.ErrUnauthenticated):
 		return problem(admit.Unauthenticated, err.Error())
 	case errors.Is(err, identity.ErrNoAccount):
