@@ -147,11 +147,11 @@ func decodeContract(v *weirv1.TenantVersion) (tenant.Contract, error) {
 	c := tenant.Contract{
 		EffectiveFrom: v.GetEffectiveFrom().AsTime(), PublishedAt: v.GetPublishedAt().AsTime(), Removed: v.GetRemoved(), Plan: v.GetPlan(),
 		Limits: tenant.Limits{
-			RequestsPerMinute: l.GetRequestsPerMinute(), InputTokensPerMinute: l.GetInputTokensPerMinute(),
-			OutputTokensPerMinute: l.GetOutputTokensPerMinute(), Concurrency: l.GetConcurrency(), OpenExecutions: l.GetOpenExecutions(),
+			RequestsPerMinute: reachable(l.GetRequestsPerMinute()), InputTokensPerMinute: reachable(l.GetInputTokensPerMinute()),
+			OutputTokensPerMinute: reachable(l.GetOutputTokensPerMinute()), Concurrency: reachable(l.GetConcurrency()), OpenExecutions: reachable(l.GetOpenExecutions()),
 		},
 		Count: tenant.Count(v.GetCount()), SoftDay: slices.Contains(v.GetSoft(), "day"), Timezone: v.GetTimezone(),
-		Month: tenant.MonthKind(v.GetMonth()), Execution: tenant.Execution{MaxDepth: e.GetMaxDepth(), MaxCalls: e.GetMaxCalls()},
+		Month: tenant.MonthKind(v.GetMonth()), Execution: tenant.Execution{MaxDepth: e.GetMaxDepth(), MaxCalls: reachable(e.GetMaxCalls())},
 		Identities: v.GetIdentities(), Actions: decodeActions(v.GetLadder()), UnknownPrice: tenant.UnknownPrice(v.GetUnknownPrice()),
 	}
 	if copy(c.Ladder[:], v.GetLadderPercent()) != len(c.Ladder) {
@@ -182,6 +182,10 @@ func decodeContract(v *weirv1.TenantVersion) (tenant.Contract, error) {
 	}
 	return c, nil
 }
+
+// reachable is a limit as contracts may state it. Some were published before there was a bound, and their tenants must not be
+// lost: beyond what a counter can reach one limit is like another.
+func reachable(limit int64) int64 { return min(limit, tenant.MaxLimit) }
 
 // readNano reads dollars as nano-dollars, rounded up.
 func readNano(text string, to *money.Nano) error {

@@ -45,6 +45,25 @@ tenants:
 	return f.Contracts
 }
 
+// A contract that was published before limits had a bound is still read, and allows as much as can be counted.
+func TestLimitsBeyondTheBound(t *testing.T) {
+	c := contracts(t)["acme"]
+	c.Limits.Concurrency, c.Limits.InputTokensPerMinute, c.Execution.MaxCalls = tenant.MaxLimit+1, 1<<62, 1<<60
+	value, err := EncodeTenant(tenant.History{ID: "acme", Versions: []tenant.Contract{c}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := DecodeTenant(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := h.Versions[0]
+	if got.Limits.Concurrency != tenant.MaxLimit || got.Limits.InputTokensPerMinute != tenant.MaxLimit || got.Execution.MaxCalls != tenant.MaxLimit ||
+		got.Limits.RequestsPerMinute != 600 {
+		t.Errorf("%+v %+v", got.Limits, got.Execution)
+	}
+}
+
 // What a file says survives the way through the topic unchanged.
 func TestTenantRoundTrip(t *testing.T) {
 	c := contracts(t)["acme"]

@@ -13,6 +13,11 @@ func TestExplains(t *testing.T) {
 	}{
 		{"misspelt", "tenants:\n  - id: a\n    celings: {day_usd: 1}\n", []string{`line 3: unknown field "celings"; did you mean "ceilings"?`}},
 		{"unlike anything", "tenants:\n  - id: a\n    colour: red\n", []string{`line 3: unknown field "colour"`}},
+		{"misspelt in limits", "tenants:\n  - id: a\n    limits:\n      concurency: 1\n", []string{`line 4: unknown field "concurency"; did you mean "concurrency"?`}},
+		{"misspelt in execution", "plans:\n  p:\n    execution: {max_costs: 1}\ntenants: [{id: a}]\n", []string{`line 3: unknown field "max_costs"; there are: max_calls, max_cost_usd, max_depth`}},
+		{"a field of elsewhere", "tenants:\n  - id: a\n    identities: {concurrency: 1}\n", []string{`line 3: unknown field "concurrency"; there are: jwt, mtls, slack, telegram`}},
+		{"misspelt in a scope", "tenants:\n  - id: a\n    scopes: [{team: x}]\n", []string{`line 3: unknown field "team"; there are: agent, api_key, ceilings, cost_center`}},
+		{"misspelt and misshaped", "tenants:\n  - id: a\n    soft: {}\n    limit: {}\n", []string{`line 4: unknown field "limit"; did you mean "limits"?`, "line 3: a mapping does not belong here"}},
 		{"two", "tenant: []\ntenants:\n  - id: a\n    plans: x\n", []string{"\nline 1: unknown field \"tenant\"; did you mean \"tenants\"?", "\nline 4: unknown field \"plans\""}},
 		{"value for a mapping", "tenants:\n  - id: a\n    limits: many\n", []string{"line 3: the value `many` does not belong here"}},
 		{"list for a mapping", "tenants:\n  - id: a\n    ceilings: [1, 2]\n", []string{"line 3: a list does not belong here"}},
@@ -32,7 +37,7 @@ func TestExplains(t *testing.T) {
 					t.Errorf("no %q in %q", want, err)
 				}
 			}
-			if strings.Contains(err.Error(), "tenantsfile.") || strings.Contains(err.Error(), "!!") {
+			if strings.Contains(err.Error(), "struct") || strings.Contains(err.Error(), "tenantsfile.") || strings.Contains(err.Error(), "!!") {
 				t.Errorf("Go's words: %q", err)
 			}
 		})

@@ -3,8 +3,6 @@ package tenantsfile
 import (
 	"fmt"
 	"maps"
-	"reflect"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -36,75 +34,7 @@ func (y *ladderYAML) UnmarshalYAML(n *yaml.Node) error {
 		return n.Decode(&y.Thresholds)
 	}
 	type plain ladderYAML // without this method
-	if unknown := unknownFields(n, reflect.TypeFor[plain]()); len(unknown) > 0 {
-		return &yaml.TypeError{Errors: unknown}
-	}
 	return n.Decode((*plain)(y))
-}
-
-// unknownFields are the decoder's own complaints about the fields of n that t has not: a node that decodes itself is
-// decoded without them.
-func unknownFields(n *yaml.Node, t reflect.Type) []string {
-	u := unknown{seen: map[place]bool{}}
-	u.look(n, t)
-	return u.errs
-}
-
-// unknown looks at each node once as each type, so that anchors which contain themselves, or each other many times, end.
-type unknown struct {
-	seen map[place]bool
-	errs []string
-}
-
-type place struct {
-	node *yaml.Node
-	as   reflect.Type
-}
-
-func (u *unknown) look(n *yaml.Node, t reflect.Type) {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	if u.seen[place{n, t}] {
-		return
-	}
-	u.seen[place{n, t}] = true
-	switch {
-	case n.Kind == yaml.SequenceNode: // of mappings to merge
-		for _, each := range n.Content {
-			u.look(each, t)
-		}
-	case n.Kind == yaml.MappingNode && (t.Kind() == reflect.Map || t.Kind() == reflect.Struct && t != reflect.TypeFor[scalar]()):
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			u.member(n.Content[i], n.Content[i+1], t)
-		}
-	}
-}
-
-func (u *unknown) member(key, value *yaml.Node, t reflect.Type) {
-	if key.Tag == "!!merge" {
-		u.look(value, t)
-		return
-	}
-	if t.Kind() == reflect.Map {
-		u.look(value, t.Elem())
-		return
-	}
-	f, ok := fieldOf(t, key.Value)
-	if !ok {
-		u.errs = append(u.errs, fmt.Sprintf("line %d: field %s not found in type %s", key.Line, key.Value, "ladder"))
-		return
-	}
-	u.look(value, f)
-}
-
-func fieldOf(t reflect.Type, name string) (reflect.Type, bool) {
-	for i := range t.NumField() {
-		if tag, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ","); tag == name {
-			return t.Field(i).Type, true
-		}
-	}
-	return nil, false
 }
 
 // apply lays what y says over c: models and texts one by one, where an empty one takes the plan's away.

@@ -38,13 +38,20 @@ func Parse(data []byte) (File, error) {
 		return File{}, fmt.Errorf("tenants file of %d bytes: at most %d", len(data), MaxBytes)
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	var raw fileYAML
-	if err := dec.Decode(&raw); err != nil {
+	var doc yaml.Node
+	if err := dec.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
 			return File{}, errors.New("tenants file is empty: it needs `tenants:`")
 		}
-		return File{}, explain(err)
+		return File{}, list(explain(err))
+	}
+	errs := unknownFields(&doc)
+	var raw fileYAML
+	if err := doc.Decode(&raw); err != nil {
+		errs = append(errs, explain(err)...)
+	}
+	if len(errs) > 0 {
+		return File{}, list(errs)
 	}
 	if err := dec.Decode(new(any)); !errors.Is(err, io.EOF) {
 		return File{}, errors.New("tenants file: one YAML document only")
@@ -59,6 +66,13 @@ func Parse(data []byte) (File, error) {
 func (raw fileYAML) resolve() (File, error) {
 	out := File{Contracts: make(map[string]tenant.Contract, len(raw.Tenants))}
 	var errs []error
+	unusable := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(raw.Plans)) { // told once, not by each of its tenants, nor only where it has one
+		if _, err := contract(raw.Plans[name], contractYAML{}); err != nil {
+			errs = append(errs, fmt.Errorf("plan %q: %w", name, err))
+			unusable[name] = true
+		}
+	}
 	for _, t := range raw.Tenants {
 		where := fmt.Sprintf("tenant %q (line %d)", t.ID.text, t.ID.line)
 		if !tenant.ValidID(t.ID.text) {
@@ -78,6 +92,9 @@ func (raw fileYAML) resolve() (File, error) {
 			p, ok := raw.Plans[name]
 			if !ok {
 				errs = append(errs, fmt.Errorf("%s: plan %q is not under plans: (%s)", where, name, strings.Join(slices.Sorted(maps.Keys(raw.Plans)), ", ")))
+				continue
+			}
+			if unusable[name] {
 				continue
 			}
 			plan = p

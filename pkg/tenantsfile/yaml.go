@@ -2,6 +2,7 @@ package tenantsfile
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -70,22 +71,23 @@ type contractYAML struct {
 // apply lays the values that y sets over c.
 func (y contractYAML) apply(c *tenant.Contract) error {
 	for _, f := range []struct {
+		name string
 		from scalar
 		to   *int64
 	}{
-		{y.Limits.RequestsPerMinute, &c.Limits.RequestsPerMinute},
-		{y.Limits.InputTokensPerMinute, &c.Limits.InputTokensPerMinute},
-		{y.Limits.OutputTokensPerMinute, &c.Limits.OutputTokensPerMinute},
-		{y.Limits.Concurrency, &c.Limits.Concurrency},
-		{y.Limits.OpenExecutions, &c.Limits.OpenExecutions},
-		{y.Execution.MaxCalls, &c.Execution.MaxCalls},
+		{"limits.requests_per_minute", y.Limits.RequestsPerMinute, &c.Limits.RequestsPerMinute},
+		{"limits.input_tokens_per_minute", y.Limits.InputTokensPerMinute, &c.Limits.InputTokensPerMinute},
+		{"limits.output_tokens_per_minute", y.Limits.OutputTokensPerMinute, &c.Limits.OutputTokensPerMinute},
+		{"limits.concurrency", y.Limits.Concurrency, &c.Limits.Concurrency},
+		{"limits.open_executions", y.Limits.OpenExecutions, &c.Limits.OpenExecutions},
+		{"execution.max_calls", y.Execution.MaxCalls, &c.Execution.MaxCalls},
 	} {
-		if err := f.from.int(f.to, 64); err != nil {
+		if err := f.from.count(f.name, f.to, tenant.MaxLimit); err != nil {
 			return err
 		}
 	}
 	depth := int64(c.Execution.MaxDepth)
-	if err := y.Execution.MaxDepth.int(&depth, 32); err != nil {
+	if err := y.Execution.MaxDepth.count("execution.max_depth", &depth, math.MaxInt32); err != nil {
 		return err
 	}
 	c.Execution.MaxDepth = int32(depth)
@@ -151,13 +153,14 @@ func (y contractYAML) applyRest(c *tenant.Contract) error {
 	return applyScopes(c, y.Scopes)
 }
 
-func (s scalar) int(to *int64, bits int) error {
+// count reads a whole number from 0 to most.
+func (s scalar) count(name string, to *int64, most int64) error {
 	if s.text == "" {
 		return nil
 	}
-	n, err := strconv.ParseInt(s.text, 10, bits)
-	if err != nil || s.text[0] == '+' {
-		return fmt.Errorf("line %d: %q is not a whole number", s.line, s.text)
+	n, err := strconv.ParseInt(s.text, 10, 64)
+	if err != nil || s.text[0] == '+' || n < 0 || n > most {
+		return fmt.Errorf("line %d: %s is %.40q, not a whole number from 0 to %d", s.line, name, s.text, most)
 	}
 	*to = n
 	return nil

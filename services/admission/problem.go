@@ -220,6 +220,8 @@ func storeProblem(err error) *Problem {
 		return problem(admit.StoreRecovering, "The budget store has lost its counters; nothing is admitted until they are recovered.")
 	case errors.Is(err, epoch.ErrOutdated):
 		return problem(admit.StoreUnavailable, "This replica is of an earlier build than the budget store's counters, and is to be replaced; another one serves.")
+	case errors.Is(err, admit.ErrLimit):
+		return problem(codeInternal, "A limit of the tenant's contract is beyond what can be counted.")
 	case errors.Is(err, admit.ErrInvalid), errors.Is(err, money.ErrRange):
 		return problem(admit.InvalidArgument, "An amount of the request is beyond what can be counted: 2^53 - 1 tokens or nano-dollars.")
 	case errors.Is(err, budgetstore.ErrClockSkew):

@@ -55,6 +55,7 @@ func TestEveryCode(t *testing.T) {
 		{storeProblem(budgetstore.ErrEpoch), "budget_store_recovering", 503, true},
 		{storeProblem(budgetstore.ErrNoEpoch), "budget_store_recovering", 503, true},
 		{storeProblem(epoch.ErrUnknown), "budget_store_unavailable", 503, true},
+		{storeProblem(admit.Limits{Concurrency: admit.Unlimited + 1}.Validate()), "internal_error", 500, false},
 		{storeProblem(admit.ErrInvalid), "invalid_argument", 400, false},
 		{storeProblem(fmt.Errorf("wrapped: %w", problem(admit.UnknownPrice, ""))), "unknown_price", 422, false},
 		{problem(admit.ReservationConflict, ""), "reservation_conflict", 409, false},

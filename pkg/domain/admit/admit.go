@@ -32,6 +32,9 @@ const MaxSkew = 2 * time.Second
 // ErrInvalid says that a limit or an estimate is out of its range.
 var ErrInvalid = errors.New("admit: invalid value")
 
+// ErrLimit is an ErrInvalid that is the contract's, not the call's.
+var ErrLimit = fmt.Errorf("%w of a limit", ErrInvalid)
+
 // Ceiling bounds one window of dollars. Used + estimate may reach Cap. For a
 // hard window Cap equals Limit; for a soft one it lies above, and between the
 // two the ladder degrades instead of refusing.
@@ -159,7 +162,7 @@ type ExecutionFigures struct {
 	Depth     int64
 }
 
-// Validate reports the first value out of range, wrapping ErrInvalid.
+// Validate reports the first value out of range, wrapping ErrLimit.
 func (l Limits) Validate() error {
 	for _, v := range []struct {
 		name   string
@@ -172,7 +175,7 @@ func (l Limits) Validate() error {
 		{"month cap", int64(l.Month.Cap), int64(l.Month.Limit)},
 	} {
 		if v.n < v.min || v.n > Unlimited {
-			return fmt.Errorf("%w: %s is %d, want %d..%d", ErrInvalid, v.name, v.n, v.min, Unlimited)
+			return fmt.Errorf("%w: %s is %d, want %d..%d", ErrLimit, v.name, v.n, v.min, Unlimited)
 		}
 	}
 	return nil
@@ -195,11 +198,11 @@ func (e Estimate) Validate() error {
 	return nil
 }
 
-// Validate reports the first value out of range, wrapping ErrInvalid.
+// Validate reports the first value out of range, wrapping ErrLimit: contract and token state them.
 func (x Execution) Validate() error {
 	for _, n := range []int64{x.Depth, int64(x.MaxCost), x.MaxDepth, x.MaxCalls} {
 		if n < 0 || n > Unlimited {
-			return fmt.Errorf("%w: execution of depth %d, at most %d nano-dollars, depth %d, %d calls", ErrInvalid, x.Depth, x.MaxCost, x.MaxDepth, x.MaxCalls)
+			return fmt.Errorf("%w: execution of depth %d, at most %d nano-dollars, depth %d, %d calls", ErrLimit, x.Depth, x.MaxCost, x.MaxDepth, x.MaxCalls)
 		}
 	}
 	return validateBranches(x.Branches)

@@ -97,7 +97,7 @@ func (s ScopeLimit) validate() error {
 	}
 	for _, c := range []Ceiling{s.Minute, s.Day, s.Month} {
 		if c.Limit < 0 || c.Cap < c.Limit || int64(c.Cap) > Unlimited {
-			return fmt.Errorf("%w: ceiling %+v of sub-scope %s %q", ErrInvalid, c, s.Kind, s.ID)
+			return fmt.Errorf("%w: ceiling %+v of sub-scope %s %q", ErrLimit, c, s.Kind, s.ID)
 		}
 	}
 	return nil

@@ -145,8 +145,8 @@ func (c Contract) validateScopes() []error {
 		}
 		seen[s.Scope] = true
 		for _, n := range []money.Nano{s.Ceilings.Minute, s.Ceilings.Day, s.Ceilings.Month} {
-			if n < 0 {
-				bad("%s %q: a ceiling must be above 0", s.Kind, s.ID)
+			if n < 0 || n > money.MaxNano {
+				bad("%s %q: a ceiling must be above 0, at most %s", s.Kind, s.ID, money.MaxNano.USD())
 			}
 		}
 	}

@@ -17,7 +17,10 @@ import (
 	"github.com/weir-project/weir/pkg/domain/money"
 )
 
-// Limits are rates and concurrency. 0 means no limit, except Concurrency, which is mandatory.
+// MaxLimit bounds every limit that is a number of something: no counter goes beyond it.
+const MaxLimit = int64(money.MaxNano)
+
+// Limits are rates and concurrency, each at most MaxLimit. 0 means no limit, except Concurrency, which is mandatory.
 type Limits struct {
 	RequestsPerMinute     int64
 	InputTokensPerMinute  int64
@@ -118,8 +121,8 @@ func (c Contract) Location() (*time.Location, error) {
 func (c Contract) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if c.Limits.Concurrency <= 0 {
-		bad("limits.concurrency is mandatory and must be above 0")
+	if c.Limits.Concurrency <= 0 || c.Limits.Concurrency > MaxLimit {
+		bad("limits.concurrency is mandatory and must be above 0, at most %d", MaxLimit)
 	}
 	for _, l := range []struct {
 		name  string
@@ -133,8 +136,8 @@ func (c Contract) Validate() error {
 		{"execution.max_calls", c.Execution.MaxCalls},
 		{"execution.max_cost_usd", int64(c.Execution.MaxCost)},
 	} {
-		if l.value < 0 {
-			bad("%s must not be negative", l.name)
+		if l.value < 0 || l.value > MaxLimit {
+			bad("%s must not be negative, nor above %d", l.name, MaxLimit)
 		}
 	}
 	for _, l := range []struct {
@@ -145,8 +148,8 @@ func (c Contract) Validate() error {
 		{"ceilings.day_usd", c.Ceilings.Day},
 		{"ceilings.month_usd", c.Ceilings.Month},
 	} {
-		if l.value <= 0 {
-			bad("%s is mandatory and must be above 0", l.name)
+		if l.value <= 0 || l.value > money.MaxNano {
+			bad("%s is mandatory and must be above 0, at most %s", l.name, money.MaxNano.USD())
 		}
 	}
 	if c.Count != CountRaw && c.Count != CountBilled {

@@ -26,6 +26,10 @@ func TestValidate(t *testing.T) {
 	}{
 		{"limits.concurrency", func(c *Contract) { c.Limits.Concurrency = 0 }},
 		{"limits.requests_per_minute", func(c *Contract) { c.Limits.RequestsPerMinute = -1 }},
+		{"limits.concurrency", func(c *Contract) { c.Limits.Concurrency = MaxLimit + 1 }},
+		{"limits.input_tokens_per_minute", func(c *Contract) { c.Limits.InputTokensPerMinute = MaxLimit + 1 }},
+		{"execution.max_calls", func(c *Contract) { c.Execution.MaxCalls = MaxLimit + 1 }},
+		{"ceilings.day_usd", func(c *Contract) { c.Ceilings.Day = money.MaxNano + 1 }},
 		{"execution.max_depth", func(c *Contract) { c.Execution.MaxDepth = -1 }},
 		{"ceilings.minute_usd", func(c *Contract) { c.Ceilings.Minute = 0 }},
 		{"ceilings.month_usd", func(c *Contract) { c.Ceilings.Month = -5 }},
