@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -184,6 +186,44 @@ func TestTenantsOverTheBroker(t *testing.T) {
 	}
 	if a := weir(t, "", "keys", "revoke", "k0"); a.code != 1 || !strings.Contains(a.err, `no key "k0"`) {
 		t.Errorf("%+v", a)
+	}
+}
+
+// Goal: nobody is told that an identity is a tenant's which another one has too. Method: as many files as there are tenants
+// give it to each of them at the same time; of those that were published, one at most may be content.
+func TestTenantsAppliedAtTheSameTime(t *testing.T) {
+	conn := broker(t)
+	const files = 6
+	names, answers := make([]string, files), make([]answer, files)
+	for i := range files {
+		names[i] = file(t, fmt.Sprintf("%d.yaml", i), fmt.Sprintf(`tenants:
+  - {id: t%d, limits: {concurrency: 1}, ceilings: {minute_usd: 1, day_usd: 1, month_usd: 1}, identities: {slack: [T1]}}`, i))
+	}
+	var running sync.WaitGroup
+	for i := range files {
+		running.Go(func() { answers[i] = weir(t, "", "tenants", "apply", names[i]) })
+	}
+	running.Wait()
+	content := 0
+	for _, a := range answers {
+		switch a.code {
+		case 0:
+			content++
+		case 1:
+			if !strings.Contains(a.err, "slack:T1 is tenant") || !strings.Contains(a.err, "nobody's") || !strings.Contains(a.out, "created") {
+				t.Errorf("%+v", a)
+			}
+		case 2: // it saw another one before it published
+		default:
+			t.Errorf("%+v", a)
+		}
+	}
+	current := catalog.NewTenants(func(_, key string, err error) { t.Error(key, err) })
+	if err := readTable(t.Context(), conn, topics.CatalogTenants, current.Apply); err != nil {
+		t.Fatal(err)
+	}
+	if published := len(current.IDs()); published == 0 || content > 1 {
+		t.Errorf("%d of %d files published, %d content", published, files, content)
 	}
 }
 

@@ -25,8 +25,10 @@ func (a *app) tenantsApplyCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Make the tenants as the file says; all or nothing, effective now",
-		Long:  "Apply upserts every tenant of the file. It returns once every running service has applied the change.",
-		Args:  cobra.ExactArgs(1),
+		Long: "Apply upserts every tenant of the file. It returns once every running service has applied the change.\n" +
+			"Of files that are applied at the same time the last one wins for a tenant; an identity that two of them give to different\n" +
+			"tenants is nobody's: at least one apply says so, and exits 1.",
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.tenantsApply(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args[0], prune, time.Now().UTC())
 		},
@@ -77,10 +79,26 @@ func (a *app) tenantsApply(ctx context.Context, out, notes io.Writer, file strin
 		return err
 	}
 	if a.json {
-		return printJSON(out, map[string]any{"tenants": changes})
+		if err := printJSON(out, map[string]any{"tenants": changes}); err != nil {
+			return err
+		}
+	} else {
+		for _, ch := range changes {
+			fmt.Fprintf(out, "%s %s\n", ch.ID, ch.Change)
+		}
 	}
-	for _, ch := range changes {
-		fmt.Fprintf(out, "%s %s\n", ch.ID, ch.Change)
+	return stillOwn(ctx, conn, parsed)
+}
+
+// stillOwn looks again, after the file is published, whether an identity of it is another tenant's: what was applied
+// at the same time was not there to be seen before. Of two such files the one that is published last sees both.
+func stillOwn(ctx context.Context, conn *bus.Conn, applied tenantsfile.File) error {
+	current := catalog.NewTenants(warnBad)
+	if err := readTable(ctx, conn, topics.CatalogTenants, current.Apply); err != nil {
+		return err
+	}
+	if err := applied.Taken(latest(current)); err != nil {
+		return no("published, but so was another file at the same time, and an identity of two tenants is nobody's until one of them gives it up: %w", err)
 	}
 	return nil
 }
