@@ -62,8 +62,9 @@
 // The last 30 days are today and the 30 days before it, so they count up to a
 // day too much, never too little; where a zone leaves a date out, they are as
 // much shorter. A plan may change its kind of month at any time: both are sums
-// of the same days. What open holds may give back of a month may read too low
-// after such a change until those holds have ended.
+// of the same days. So it may its time zone, and then the day and month of now
+// may be ones that had ended. What open holds may give back of a month may read
+// too low after such a change until those holds have ended.
 //
 // Beyond 1,024 live values of a plan's "*" per kind, the others share one
 // sub-scope, "~", with the ceilings of "*". External totals of a value that

@@ -1,9 +1,11 @@
 -- Days and months. Day A is in field "{"; field "{k" has 32 days, each at its number (days since 1970) modulo 32, so that a
 -- day takes the place of the one 32 days before it: number (2 bytes), own, external, version of the external total (7 bytes
 -- each). The figures of day A there are those of when it was last left; its version is right.
--- Month A is a calendar month, or the last 30 days: today and the 30 days before, so never less than 30 times 24 hours. Its
+-- Month A is a calendar month, or the last 30 days: today and the 30 days before, so never less than 30 times 24 hours; and
+-- what comes after today, which has begun where the tenant's time zone was before it moved west. Its
 -- label is then today's, and it is summed anew from the days when the day turns. Held of the last 30 days is that of all
--- open holds. Calendar months B and C, field "{b": label (4 bytes), own, held, external (doubles).
+-- open holds. Calendar months B and C, field "{b": label (4 bytes), own, held, external (doubles). They mean nothing while A
+-- is the last 30 days: then reservations count in no calendar month.
 -- What is held of a day or month is lost when A leaves it for a day or another kind of month, so it never counts too much.
 local DAY, DAYS = '<I2i7i7I7', 736
 
@@ -63,16 +65,25 @@ local function place(b, label)
   return i
 end
 
--- Makes a calendar month A. The one that was A is kept; the last 30 days are not, because they can be summed again.
+-- Own and external of a calendar month's days, a number of months later.
+local function sumMonth(t, label, later)
+  local n = floor(label / 100) * 12 + label % 100 - 1 + later
+  local function first(n) return floor(n / 12) * 10000 + (n % 12 + 1) * 100 + 1 end
+  return floor(first(n) / 100), sum(t, number(first(n)), number(first(n + 1)) - 1)
+end
+
+-- Makes a calendar month A. The one that was A is kept. After the last 30 days it is summed from the days, and so are the
+-- months beside it: a change of the time zone may make one of those A next, and holds of theirs may be open.
 local function calendarMonth(t, label)
-  local b, was = months(t), t[17]
-  local i = place(b, label)
-  if not i then return false end
-  if rolling(was) then
-    b[i], b[i + 1], b[i + 2], b[i + 3] = 0, 0, 0, 0
-    t[17], t[19] = label, t[15]
-    t[18], t[20] = sum(t, number(label * 100 + 1), number(label * 100 + 31))
+  local b = months(t)
+  if rolling(t[17]) then
+    t[19], b[3], b[7] = t[15], 0, 0
+    t[17], t[18], t[20] = sumMonth(t, label, 0)
+    b[1], b[2], b[4] = sumMonth(t, label, 1)
+    b[5], b[6], b[8] = sumMonth(t, label, -1)
   else
+    local i = place(b, label)
+    if not i then return false end
     for k = 0, 3 do t[17 + k], b[i + k] = b[i + k], t[17 + k] end
   end
   putMonths(t)
@@ -81,15 +92,9 @@ end
 
 -- Makes the 30 days until a day month A.
 local function lastDays(t, label)
-  local was = t[17]
-  if not rolling(was) then
+  if not rolling(t[17]) then
     local b = months(t)
-    local i, held = b[1] <= b[5] and 1 or 5, t[19] + b[3] + b[7]
-    if was > b[i] then
-      for k = 0, 3 do b[i + k] = t[17 + k] end
-    end
-    t[19], b[3], b[7] = held, 0, 0
-    putMonths(t)
+    t[19] = t[19] + b[3] + b[7]
   end
   t[17] = label
   t[18], t[20] = sum(t, number(label) - 30, 65535)
@@ -114,15 +119,16 @@ local function turn(t, day, month)
   return true
 end
 
--- Adds to own and held of a day, if it is still kept.
+-- Adds to own and held of a day, if it is still kept: false if not.
 local function ownDay(t, day, nano, held)
   if day == t[13] then
     t[14], t[15] = bounded(t[14] + nano), math.max(t[15] + held, 0)
-    return
+    return true
   end
   local n = number(day)
   local own, external, version = dayAt(t, n)
   if own then putDay(t, n, bounded(own + nano), external, version) end
+  return own
 end
 
 -- The same for a calendar month. make: one that was not kept yet becomes B or C.
@@ -140,21 +146,20 @@ end
 
 -- Adds to own and held of the windows of a reservation, which its day names.
 local function own(t, day, nano, held, make)
-  ownDay(t, day, nano, held)
+  local kept = ownDay(t, day, nano, held)
   if not rolling(t[17]) then return ownMonth(t, floor(day / 100), nano, held, make) end
-  if number(day) >= number(t[17]) - 30 then t[18] = bounded(t[18] + nano) end
+  if kept and number(day) >= number(t[17]) - 30 then t[18] = bounded(t[18] + nano) end
   t[19] = math.max(t[19] + held, 0)
 end
 
--- The number of the day with which, of the last 30, enough leaves that `need` nano-dollars less are used.
+-- The number of the day with which, of the last 30 or after them, enough leaves that `need` nano-dollars less are used.
 local function leaves(t, need)
   local today = number(t[17])
-  local last = today
-  for n = today - 30, today - 1 do
+  for n = today - 30, today + 2 do
     local own, external = 0, 0
     if t[13] > 0 and n == number(t[13]) then own, external = t[14], t[16] else own, external = dayAt(t, n) end
     need = need - (own or 0) - (external or 0)
     if need <= 0 then return n end
   end
-  return last
+  return today
 end
