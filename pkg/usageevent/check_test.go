@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Check and Decode are one rule: whatever Check lets pass, Decode reads from what Encode wrote, and what it refuses, Decode
-// refuses too.
+// Check and Decode of what is signed are one rule: whatever Check lets pass, Decode reads from what Encode wrote, and what it
+// refuses, Decode refuses too.
 func FuzzCheckIsDecode(f *testing.F) {
 	for _, s := range []string{"", "r1", "None", "null", " NIL ", "<nil>", "undefined", "NaN", "[object Object]", "HTTP 500\nTraceback", "\x00", "\x7f", "ä€😀",
 		strings.Repeat("x", MaxID), strings.Repeat("x", MaxID+1), strings.Repeat("x", MaxText+1), strings.Repeat("x", MaxToken+1)} {
@@ -26,7 +26,7 @@ func FuzzCheckIsDecode(f *testing.F) {
 		}
 		*m.to = s
 		err := Check(d)
-		_, decoded := Decode(Encode(Event{ID: "e", Source: "s", Type: TypeUsage, Time: time.Unix(1e9, 0), Data: d}), nil)
+		_, decoded := Decode(Encode(Event{ID: "e", Source: "s", Type: TypeUsage, Time: time.Unix(1e9, 0), Data: d}), headers(signatureHeader, "x"))
 		if (err == nil) != (decoded == nil) {
 			t.Fatalf("%s %q: Check says %v, Decode %v", name, s, err, decoded)
 		}

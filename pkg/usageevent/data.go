@@ -12,10 +12,13 @@ import (
 )
 
 // readData reads the members of data. Members that are not known are ignored: producers may add their own.
-func readData(raw json.RawMessage) (Data, *Error) {
+func readData(raw json.RawMessage, signed bool) (Data, *Error) {
 	o, err := members(raw, "data")
 	if err != nil {
 		return Data{}, err
+	}
+	if !signed {
+		leaveOut(o)
 	}
 	var d Data
 	if err := readNames(o, &d); err != nil {
@@ -45,6 +48,19 @@ func readData(raw json.RawMessage) (Data, *Error) {
 		}
 	}
 	return d, nil
+}
+
+// leaveOut takes away what only Weir may say where it cannot be read: from anybody else it is ignored, whatever it is. What
+// can be read stays, unbelieved, because it is part of the ContentHash.
+func leaveOut(o object) {
+	if _, err := o.text("api_key_id", MaxID); err != nil {
+		delete(o, "api_key_id")
+	}
+	if o.present("reservation") {
+		if _, err := readReservation(o["reservation"]); err != nil {
+			delete(o, "reservation")
+		}
+	}
 }
 
 // kind is what a text member of data is, and so which texts it may be.

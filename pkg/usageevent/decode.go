@@ -75,7 +75,7 @@ func structured(value []byte, header Header) (Event, *Error) {
 	if err != nil {
 		return Event{}, err
 	}
-	return build(attr, data)
+	return build(attr, data, header)
 }
 
 // dataOf returns the JSON of data, which may be there as JSON or as base64, not both.
@@ -110,10 +110,13 @@ func binary(value []byte, header Header, contentType string) (Event, *Error) {
 		attr[name] = s
 	}
 	attr["datacontenttype"] = contentType
-	return build(attr, value)
+	return build(attr, value, header)
 }
 
-func build(attr map[string]string, data json.RawMessage) (Event, *Error) {
+// signatureHeader is identity.SignatureHeader. Whether the signature is right is not judged here.
+const signatureHeader = "weir-signature"
+
+func build(attr map[string]string, data json.RawMessage, header Header) (Event, *Error) {
 	ev := Event{ID: attr["id"], Source: attr["source"], Type: attr["type"], Subject: attr["subject"]}
 	if attr["specversion"] != "1.0" {
 		return Event{}, malformed(fmt.Sprintf("specversion is %q, not \"1.0\"", clip(attr["specversion"])))
@@ -143,7 +146,8 @@ func build(attr map[string]string, data json.RawMessage) (Event, *Error) {
 		err = readMarker(&ev, data)
 		return ev, err
 	}
-	if ev.Data, err = readData(data); err != nil {
+	_, signed := header(signatureHeader)
+	if ev.Data, err = readData(data, signed); err != nil {
 		return Event{}, err
 	}
 	// The distributed tracing extension: what the payload says itself is nearer to the call.

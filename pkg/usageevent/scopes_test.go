@@ -48,7 +48,7 @@ func TestScopesRefused(t *testing.T) {
 		"twice":    {`"agent":"planner"`, `"agent":"planner","agent":"b"`},
 	} {
 		bad := strings.Replace(good, change[0], change[1], 1)
-		if _, err := Decode([]byte(bad), nil); err == nil || bad == good {
+		if _, err := Decode([]byte(bad), headers(signatureHeader, "x")); err == nil || bad == good {
 			t.Errorf("%s was accepted: %s", name, bad)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weir-project/weir/pkg/domain/money"
+	"github.com/weir-project/weir/pkg/identity"
 )
 
 const plain = `{"specversion":"1.0","id":"e1","source":"app/1","type":"weir.usage.v1","subject":"acme","time":"2026-04-30T23:59:59.999Z",
@@ -105,21 +106,40 @@ func TestRefusals(t *testing.T) {
 		"negative meter":            {`{"specversion":"1.0","id":"a","source":"b","type":"weir.usage.v1","data":{"meters":{"input_tokens":-1}}}`, nil, NegativeMeter},
 		"meter is a text":           {`{"specversion":"1.0","id":"a","source":"b","type":"weir.usage.v1","data":{"meters":{"input_tokens":"many"}}}`, nil, Malformed},
 		"meter name":                {`{"specversion":"1.0","id":"a","source":"b","type":"weir.usage.v1","data":{"meters":{"Input Tokens":1}}}`, nil, Malformed},
-		"reservation with no time":  {with(`"agent_id":"a1"`, `"reservation":{"outcome":"settled"}`), nil, Malformed},
-		"reservation, float amount": {with(`"agent_id":"a1"`, `"reservation":{"outcome":"settled","reserved_at":"2026-01-01T00:00:00Z","own_nanos":1.5}`), nil, Malformed},
-		"reservation, odd flag":     {with(`"agent_id":"a1"`, `"reservation":{"outcome":"settled","reserved_at":"2026-01-01T00:00:00Z","flags":["cheap"]}`), nil, Malformed},
-		"reservation, flag no list": {with(`"agent_id":"a1"`, `"reservation":{"outcome":"settled","reserved_at":"2026-01-01T00:00:00Z","flags":"dearer_model"}`), nil, Malformed},
+		"reservation with no time":  {with(`"agent_id":"a1"`, `"reservation":{"outcome":"settled"}`), headers("weir-signature", "x"), Malformed},
+		"reservation, float amount": {with(`"agent_id":"a1"`, `"reservation":{"outcome":"settled","reserved_at":"2026-01-01T00:00:00Z","own_nanos":1.5}`), headers("weir-signature", "x"), Malformed},
+		"reservation, odd flag":     {with(`"agent_id":"a1"`, `"reservation":{"outcome":"settled","reserved_at":"2026-01-01T00:00:00Z","flags":["cheap"]}`), headers("weir-signature", "x"), Malformed},
+		"reservation, flag no list": {with(`"agent_id":"a1"`, `"reservation":{"outcome":"settled","reserved_at":"2026-01-01T00:00:00Z","flags":"dearer_model"}`), headers("weir-signature", "x"), Malformed},
 		"cache hit of no kind":      {`{"specversion":"1.0","id":"a","source":"b","type":"weir.usage.v1","data":{"cache_hit":"maybe"}}`, nil, Malformed},
 		"cache hit is a bool":       {`{"specversion":"1.0","id":"a","source":"b","type":"weir.usage.v1","data":{"cache_hit":true}}`, nil, Malformed},
 		"cache hit with usage":      {with(`"agent_id":"a1"`, `"cache_hit":"exact"`), nil, Malformed},
 		"cache hit with meters":     {`{"specversion":"1.0","id":"a","source":"b","type":"weir.usage.v1","data":{"cache_hit":"exact","meters":{"input_tokens":1}}}`, nil, Malformed},
 		"cache hit that failed":     {`{"specversion":"1.0","id":"a","source":"b","type":"weir.usage.v1","data":{"cache_hit":"semantic","status":"failed"}}`, nil, Malformed},
-		"reservation, 2^53":         {with(`"agent_id":"a1"`, `"reservation":{"outcome":"settled","reserved_at":"2026-01-01T00:00:00Z","own_nanos":9007199254740992}`), nil, Malformed},
+		"api key is a number":       {with(`"agent_id":"a1"`, `"api_key_id":7`), headers("weir-signature", "x"), Malformed},
+		"reservation, 2^53":         {with(`"agent_id":"a1"`, `"reservation":{"outcome":"settled","reserved_at":"2026-01-01T00:00:00Z","own_nanos":9007199254740992}`), headers("weir-signature", "x"), Malformed},
 	} {
 		_, err := Decode([]byte(c.value), c.header)
 		var e *Error
 		if !errors.As(err, &e) || e.Reason != c.want || e.Detail == "" {
 			t.Errorf("%s: got %v, want %s", name, err, c.want)
+		}
+	}
+}
+
+// Goal: what only Weir may say is ignored from anybody else, however malformed; what can be read still tells two contents apart.
+func TestWeirsOwnUnsigned(t *testing.T) {
+	if signatureHeader != identity.SignatureHeader {
+		t.Error(identity.SignatureHeader)
+	}
+	good, err := Decode([]byte(plain), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, own := range []string{`"reservation":{"x":1}`, `"reservation":7`, `"reservation":{"outcome":"settled","outcome":"late"}`, `"api_key_id":7`,
+		`"api_key_id":"` + strings.Repeat("x", MaxID+1) + `"`} {
+		ev, err := Decode([]byte(strings.Replace(plain, `"agent_id"`, own+`,"agent_id"`, 1)), nil)
+		if err != nil || ev.Data.Reservation != nil || ev.Data.APIKeyID != "" || ContentHash(ev) != ContentHash(good) {
+			t.Errorf("%.60s: %v, %+v", own, err, ev.Data)
 		}
 	}
 }

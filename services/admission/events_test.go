@@ -85,6 +85,8 @@ func TestIngest(t *testing.T) {
 
 	status, out = send(w.keys["acme"], data(`"prompt":"secret words","reservation_id":"r1","reservation":{"reserved_at":"2026-01-01T00:00:00Z","outcome":"settled","own_mode":"direct","own_nanos":1},`))
 	w.want("one", status, out, 204)
+	status, out = send(w.keys["acme"], strings.Replace(data(`"reservation":{"x":1},"api_key_id":7,`), "e1", "e5", 1))
+	w.want("what only Weir may say, malformed", status, out, 204)
 	status, out, _ = r.do("POST", "/api/v1/events", w.keys["beta"], "["+strings.Replace(anEvent, "e1", "e2", 1)+","+strings.Replace(with(`"subject":"beta",`), "e1", "e3", 1)+"]", "Content-Type", "application/cloudevents-batch+json")
 	w.want("a batch", status, out, 204)
 	status, out = send(w.keys["acme"], strings.Replace(strings.Replace(data(`"execution_token":"`+token("acme")+`",`), `"data"`, `"time":"`+past+`","data"`, 1), "e1", "e4", 1))
@@ -93,7 +95,7 @@ func TestIngest(t *testing.T) {
 	for _, ev := range w.ingested() {
 		got[ev.ID] = ev
 	}
-	if len(got) != 4 || got["e1"].Subject != "acme" || got["e2"].Subject != "beta" || got["e3"].Subject != "beta" || got["e4"].Subject != "acme" {
+	if len(got) != 5 || got["e5"].Data.Reservation != nil || got["e1"].Subject != "acme" || got["e2"].Subject != "beta" || got["e3"].Subject != "beta" || got["e4"].Subject != "acme" {
 		t.Errorf("%+v", got)
 	}
 	if got["e1"].Data.Reservation != nil || got["e1"].Data.ReservationID != "r1" || strings.Contains(string(usageevent.Encode(got["e1"])), "secret words") {

@@ -117,6 +117,9 @@ func TestGRPCBounds(t *testing.T) {
 	if p := b.checkStatus(grpcstatus.Convert(err)); p.GetCode() != string(codeTooLarge) {
 		t.Errorf("a large message: %v", err)
 	}
+	if _, err = client.SendEvents(ctx, &admissionv1.SendEventsRequest{}); err != nil { // as over HTTP: CloudEvents' batch may be empty
+		t.Errorf("no events: %v", err)
+	}
 	_, err = client.SendEvents(ctx, &admissionv1.SendEventsRequest{Events: [][]byte{make([]byte, maxEventsBody/2), make([]byte, maxEventsBody/2), {1}}})
 	if p := b.checkStatus(grpcstatus.Convert(err)); p.GetCode() != string(codeTooLarge) {
 		t.Errorf("large events: %v", err)

@@ -107,7 +107,7 @@ func (s *Service) growth(c caller, req extendRequest, subj *subject) (budgetstor
 		return out, nil
 	}
 	if out.AtLeast, err = usedSoFar(s.catalogs.prices.Book(), c.contract, subj, req.OutputTokensSoFar); err != nil {
-		return out, priceProblem(err)
+		return out, priceProblem("output_tokens_so_far", err)
 	}
 	return out, nil
 }

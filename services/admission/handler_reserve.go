@@ -110,7 +110,7 @@ func (s *Service) execution(tenant, token string, now time.Time) (identity.Execu
 func (s *Service) quote(c *caller, req *reserveRequest, x *identity.Execution, p *prepared) error {
 	v, _, err := s.catalogs.prices.Book().At(req.Provider, req.Model, p.now)
 	if err != nil && !c.contract.HoldsUnpriced() {
-		return priceProblem(err)
+		return priceProblem("estimate", err)
 	}
 	e, wrong := estimate(req.Estimate, v)
 	if wrong != nil {
@@ -123,7 +123,7 @@ func (s *Service) quote(c *caller, req *reserveRequest, x *identity.Execution, p
 	dearest := false
 	if err != nil {
 		if costs, dearest = s.dearest(c.contract, req.Provider, e, p.now, err); !dearest {
-			return priceProblem(err)
+			return priceProblem("estimate", err)
 		}
 		v.ID = "" // it is no price of the book
 	}
@@ -143,11 +143,12 @@ func (s *Service) quote(c *caller, req *reserveRequest, x *identity.Execution, p
 	return nil
 }
 
-func priceProblem(err error) *Problem {
+// priceProblem is the answer to an amount that cannot be priced; field is what the caller sent of it.
+func priceProblem(field string, err error) *Problem {
 	if unpriced(err) {
 		return problem(admit.UnknownPrice, err.Error())
 	}
-	return invalid("estimate", err.Error())
+	return invalid(field, err.Error())
 }
 
 // request completes what the budget store decides on, and the call that was asked, which from then on is what the hold keeps.

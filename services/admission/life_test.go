@@ -237,6 +237,8 @@ func TestExtend(t *testing.T) {
 	w.want("beyond the ceiling", status, out, 200, "stop", "true", "reason", "tenant_quota_exceeded")
 	status, out = extend(object{"output_tokens_so_far": -1})
 	w.want("negative", status, out, 400, "field", "output_tokens_so_far")
+	status, out = extend(object{"output_tokens_so_far": 1<<53 - 1})
+	w.want("dearer than can be counted", status, out, 400, "code", "invalid_argument", "field", "output_tokens_so_far")
 	status, out = r.settle("acme", "r1", object{"meters": object{"output_tokens": 40}})
 	w.want("settle", status, out, 200, "cost_usd", "0.4", "reserved_usd", "0.5", "overage_usd", "0")
 }

@@ -2296,7 +2296,7 @@ func (x *LimitUse) GetRemaining() int64 {
 
 type SendEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Each is one CloudEvent as JSON (structured mode); 1 to 1000, at most 4 MiB together.
+	// Each is one CloudEvent as JSON (structured mode); at most 1000 and 4 MiB together. None is nothing to do.
 	Events        [][]byte `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
