@@ -78,6 +78,7 @@ type Store struct {
 // redis:// or rediss:// for one server; redis+cluster:// (more nodes by
 // ?addr=host:port) and redis+sentinel:// (?master_name=…) with their rediss+
 // forms for the others. ?password_file=F keeps the password out of the URL.
+// docs/parts.md has an example of each.
 // Errors do not contain the password.
 func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	if opts.MaxLease == 0 {
@@ -159,7 +160,7 @@ func connect(url string, hook func(context.Context, *redis.Conn) error, size int
 		o.ConnMaxLifetime, o.ConnMaxLifetimeJitter = cmp.Or(o.ConnMaxLifetime, lasts), cmp.Or(o.ConnMaxLifetimeJitter, lasts/4)
 		return redis.NewClusterClient(o), nil
 	case "+sentinel":
-		o, err := redis.ParseFailoverURL(url)
+		o, err := bySentinel(url)
 		if err != nil {
 			return nil, fmt.Errorf("redis sentinel address: %w", err)
 		}
