@@ -42,7 +42,10 @@
 //     packed 8-byte integers or doubles, never by tostring or "..".
 //   - Counters that are lost are made anew by one maker (base.go): the scripts
 //     keep away an earlier one, and whoever would make what is in use.
-//   - A new connection meets only a master that Allow names.
+//   - A new connection meets only a master that Allow names. One that is open
+//     is not compared again: a server that is made a replica and promoted again
+//     (REPLICAOF, by an operator) keeps its connections, and is seen to be one,
+//     or to have another id, by whoever calls Inspect next.
 //   - Time is Redis' own, never earlier than the last decision; reserved-at is
 //     unique per tenant. The last argument "test clock" of a script is empty
 //     in production: only Options.ScriptClock sets it.

@@ -1,13 +1,16 @@
 package budgetstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -35,17 +38,25 @@ func (g *guard) check(ctx context.Context, cn *redis.Conn) error {
 	if err != nil {
 		return fmt.Errorf("%w: info replication: %w", ErrUnavailable, err)
 	}
-	if id := infoField(info, "master_replid"); !slices.Contains(*allowed, id) {
-		if id == "" && isSentinel(ctx, cn) {
-			return nil
-		}
-		select {
-		case g.replaced <- struct{}{}:
-		default: // somebody is told already
-		}
+	id := infoField(info, "master_replid")
+	switch {
+	case id == "" && isSentinel(ctx, cn):
+		return nil
+	case infoField(info, "role") == "slave": // until it has all of its new master's data, its id is still the old one
+		g.tell()
+		return fmt.Errorf("%w", ErrReplica)
+	case !slices.Contains(*allowed, id):
+		g.tell()
 		return fmt.Errorf("%w", ErrReplaced)
 	}
 	return nil
+}
+
+func (g *guard) tell() {
+	select {
+	case g.replaced <- struct{}{}:
+	default: // somebody is told already
+	}
 }
 
 // isSentinel: the client asks a Sentinel where the master is, by the same hook. It holds nothing of ours.
@@ -68,7 +79,7 @@ func (s *Store) Allow(ids []string) {
 // AllowNone lets no new connection through, until Allow: what a lost epoch left behind must answer nobody.
 func (s *Store) AllowNone() { s.guard.allowed.Store(&[]string{}) }
 
-// Replaced receives when a connection was refused because of ErrReplaced.
+// Replaced receives when a connection was refused because of ErrReplaced or ErrReplica.
 func (s *Store) Replaced() <-chan struct{} { return s.guard.replaced }
 
 // Standing is what Redis says of itself.
@@ -83,6 +94,10 @@ type Standing struct {
 	Runs []string
 	// Formerly are the master_replid of those whose replica a master was lately; empty: none was one.
 	Formerly []string
+	// Clocks are what the masters' clocks said while they were asked; of one that does not say it there is none.
+	Clocks []time.Time
+	// Refuses is why a master lets no script write, a Refusal; nil: all of them do.
+	Refuses error
 }
 
 // Unbroken reports whether s is of the same processes as an earlier standing, none of which was a replica in between. For
@@ -93,7 +108,7 @@ func (s Standing) Unbroken(earlier Standing) bool {
 
 const sealKey = "w:seal"
 
-// Inspect asks Redis what it is, whatever Allow says. ErrUnavailable where it does not answer, or is a replica.
+// Inspect asks Redis what it is, whatever Allow says. ErrUnavailable where it does not answer, ErrReplica where it is one.
 func (s *Store) Inspect(ctx context.Context) (Standing, error) {
 	masters, err := s.masters(ctx)
 	if err != nil {
@@ -104,6 +119,9 @@ func (s *Store) Inspect(ctx context.Context) (Standing, error) {
 		if err := out.ask(ctx, c); err != nil {
 			return Standing{}, err
 		}
+	}
+	if s.opts.ScriptClock != nil { // scripts go by that
+		out.Clocks = []time.Time{s.opts.ScriptClock()}
 	}
 	slices.Sort(out.ReplicationIDs)
 	slices.Sort(out.Runs)
@@ -148,14 +166,21 @@ func (s *Standing) ask(ctx context.Context, c redis.Cmdable) error {
 	if err != nil {
 		return fmt.Errorf("%w: info replication: %w", ErrUnavailable, err)
 	}
-	id := infoField(info, "master_replid")
-	if role := infoField(info, "role"); role != "master" || id == "" {
+	id, role := infoField(info, "master_replid"), infoField(info, "role")
+	switch {
+	case role == "slave":
+		return fmt.Errorf("inspect: %w", ErrReplica)
+	case role != "master", id == "":
 		return fmt.Errorf("%w: its role is %q, its replication id %q", ErrUnavailable, role, id)
 	}
 	s.ReplicationIDs, s.Runs = append(s.ReplicationIDs, id), append(s.Runs, infoField(server, "run_id"))
 	if former := infoField(info, "master_replid2"); strings.Trim(former, "0") != "" {
 		s.Formerly = append(s.Formerly, former)
 	}
+	if us, err := strconv.ParseInt(infoField(server, "server_time_usec"), 10, 64); err == nil {
+		s.Clocks = append(s.Clocks, time.UnixMicro(us))
+	}
+	s.Refuses = cmp.Or(s.Refuses, refuses(ctx, c))
 	return nil
 }
 

@@ -38,7 +38,7 @@ func codeTable() []codeLine {
 		{admit.ExecutionRevoked, codes.FailedPrecondition, owner, "The execution was ended, with all its descendants, or is older than a week.", ""},
 		{admit.Killed, codes.FailedPrecondition, operator, "An operator has stopped all calls, the tenant's, the provider's or the model's.", ""},
 		{admit.ProviderAccountClosed, codes.FailedPrecondition, operator, "The provider's account has run out of money.", "upstream signals (`POST /v1/upstream-signals`) are not taken yet"},
-		{admit.StoreUnavailable, codes.Unavailable, operator, "A store that is needed to decide is away or slow, clocks are apart, or the catalogs are not loaded yet.", ""},
+		{admit.StoreUnavailable, codes.Unavailable, operator, "A store that is needed to decide is away, slow or takes no writes, clocks are apart, or the catalogs are not loaded yet.", ""},
 		{admit.StoreRecovering, codes.Unavailable, operator, "The counters were lost and are being rebuilt.", ""},
 		{admit.UnknownPrice, codes.FailedPrecondition, billing, "The price book has no price for the model, or none for a meter of the estimate; under `unknown_price: dearest`, nor has any model of the provider.", ""},
 		{admit.ReservationConflict, codes.AlreadyExists, caller, "The id is in use with other content, or the reservation has ended otherwise; `state` says how.", ""},

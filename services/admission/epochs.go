@@ -49,8 +49,10 @@ func (s *Service) epoch() (int64, error) {
 
 // sameEpoch is the readiness check: a replica that refuses every reservation must not look ready.
 func (s *Service) sameEpoch(context.Context) error {
-	_, err := s.epoch()
-	return err
+	if _, err := s.epoch(); err != nil {
+		return err
+	}
+	return s.epochs.Unfit()
 }
 
 // lost tells the watcher that a tenant's counters are gone, or of an earlier epoch.

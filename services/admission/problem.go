@@ -227,8 +227,22 @@ func storeProblem(err error) *Problem {
 	case errors.Is(err, budgetstore.ErrClockSkew):
 		return problem(admit.StoreUnavailable, "The clocks of this service and of the budget store differ by more than 2 s.")
 	default:
-		return problem(admit.StoreUnavailable, "A store that is needed to decide did not answer in time.")
+		return problem(admit.StoreUnavailable, whyAway(err))
 	}
+}
+
+// whyAway says of a store that decides nothing what is known of why.
+func whyAway(err error) string {
+	if r, refuses := budgetstore.AsRefusal(err); refuses {
+		return "The budget store answers, but decides nothing: " + r.Means + "."
+	}
+	if late, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err); ok && late.Timeout() {
+		return "A store that is needed to decide did not answer in time."
+	}
+	return "A store that is needed to decide is away, or cannot be used by this replica."
 }
 
 // identityProblem is the answer to an error of pkg/identity.

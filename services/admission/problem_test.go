@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -148,6 +149,21 @@ func TestWhatIsLeftIsTold(t *testing.T) {
 		p := refused(r, caller{contract: c.k, language: "es"}, time.UTC)
 		if fits := !strings.Contains(c.says, "fit"); strings.HasPrefix(p.Message, "Esta llamada no cabe en lo que queda") == fits {
 			t.Errorf("%s of %s at %d: %q", c.limit, c.scope, c.used, p.Message)
+		}
+	}
+}
+
+// Goal: the detail of a store that decides nothing claims no more than is known of it.
+func TestWhyAway(t *testing.T) {
+	for want, err := range map[string]error{
+		"The budget store answers, but decides nothing: it is a read-only replica.":             fmt.Errorf("inspect: %w", budgetstore.ErrReplica),
+		"A store that is needed to decide did not answer in time.":                              fmt.Errorf("%w: reserve: %w", budgetstore.ErrUnavailable, context.DeadlineExceeded),
+		"A store that is needed to decide is away, or cannot be used by this replica.":          fmt.Errorf("%w: %w", budgetstore.ErrUnavailable, errors.New("connection refused")),
+		"The clocks of this service and of the budget store differ by more than 2 s.":           fmt.Errorf("reserve: %w", budgetstore.ErrClockSkew),
+		"The budget store has lost its counters; nothing is admitted until they are recovered.": budgetstore.ErrReplaced,
+	} {
+		if got := storeProblem(err).Detail; got != want {
+			t.Errorf("%v: %s", err, got)
 		}
 	}
 }

@@ -55,6 +55,7 @@ type world struct {
 	conn     *bus.Conn
 	producer *bus.Producer
 	keys     map[string]string // tenant → API key
+	now      func() time.Time  // the replicas' clock
 }
 
 const dollar money.Nano = 1_000_000_000
@@ -82,7 +83,7 @@ func newWorld(t *testing.T, contracts map[string]tenant.Contract) *world {
 func newWorldOn(t *testing.T, kafka string, contracts map[string]tenant.Contract) *world {
 	t.Helper()
 	dir := t.TempDir()
-	w := &world{t: t, kafka: kafka, postgres: testkit.MigratedPostgres(t), redis: testkit.RedisServer(t, part.Config{Dir: dir}), redisDir: dir, keys: map[string]string{}}
+	w := &world{t: t, kafka: kafka, postgres: testkit.MigratedPostgres(t), redis: testkit.RedisServer(t, part.Config{Dir: dir}), redisDir: dir, keys: map[string]string{}, now: time.Now}
 	var err error
 	w.secret, err = identity.NewSecret([]byte(strings.Repeat("s", 32)))
 	w.must(err)
@@ -196,7 +197,7 @@ func (w *world) start(change ...func(*Config)) *replica {
 		c(&cfg)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := New(ctx, cfg, Deps{Log: slog.New(slog.NewTextHandler(testWriter{w.t}, &slog.HandlerOptions{Level: slog.LevelWarn})), Registry: obs.NewRegistry(), Now: time.Now, Random: rand.Reader})
+	s, err := New(ctx, cfg, Deps{Log: slog.New(slog.NewTextHandler(testWriter{w.t}, &slog.HandlerOptions{Level: slog.LevelWarn})), Registry: obs.NewRegistry(), Now: w.now, Random: rand.Reader})
 	w.must(err)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()

@@ -29,6 +29,19 @@ const Unlimited = int64(money.MaxNano)
 // MaxSkew is how far the caller's clock and the store's may differ.
 const MaxSkew = 2 * time.Second
 
+// Apart is by how much a store's clock, read between two instants of the caller's, is ahead (above 0) or behind at the least:
+// what an answer took on its way is no difference.
+func Apart(store, asked, answered time.Time) time.Duration {
+	switch {
+	case store.After(answered):
+		return store.Sub(answered)
+	case store.Before(asked):
+		return store.Sub(asked)
+	default:
+		return 0
+	}
+}
+
 // ErrInvalid says that a limit or an estimate is out of its range.
 var ErrInvalid = errors.New("admit: invalid value")
 

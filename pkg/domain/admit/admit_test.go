@@ -269,3 +269,14 @@ func TestCalendarCarriedOn(t *testing.T) {
 		}
 	})
 }
+
+// Goal: two clocks are apart by what cannot have been on its way, in both directions.
+func TestApart(t *testing.T) {
+	asked := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	answered := asked.Add(time.Second)
+	for at, want := range map[time.Duration]time.Duration{0: 0, time.Second / 2: 0, time.Second: 0, 4 * time.Second: 3 * time.Second, -time.Hour: -time.Hour} {
+		if got := Apart(asked.Add(at), asked, answered); got != want {
+			t.Errorf("%s after the question: %s, want %s", at, got, want)
+		}
+	}
+}

@@ -8,6 +8,8 @@
 // Invariants:
 //   - Nobody is served by a reading that is older than 2 s, nor before BeforeServing has done its part.
 //   - An epoch is raised only for what a new connection sees too, and not for a Redis that this replica alone was led to.
+//   - A replica of which Redis would take no reservation, by its own answer or by the clocks, says so (Unfit).
+//   - A Redis that was read to be a replica serves nobody until it is read to be a master, and judged.
 //   - A replica that turns out to be of an earlier build than the counters never serves again.
 //
 // Bounds: one reading at a time is shared by the calls that wait for it; one loss at a time waits to be confirmed, and what is

@@ -48,6 +48,8 @@ type state struct {
 	at  time.Time
 	// err says why nobody is served; recovering is not among it.
 	err error
+	// unfit is why no reservation is taken all the same, by the last answer of Redis.
+	unfit error
 	// whole is the row of the last Redis that was found to be whole: while Redis does not answer, that stands.
 	whole pgstore.RedisEpoch
 	// unserved is when nobody was last to be served, by what was read.
@@ -107,6 +109,19 @@ func (e *state) unanswered(at time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.unserved = at
+}
+
+// fit takes over why no reservation is taken.
+func (e *state) fit(why error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.unfit = why
+}
+
+func (e *state) notFit() error {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.unfit
 }
 
 // servedFor reports whether everybody was served for d.

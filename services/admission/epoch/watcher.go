@@ -99,6 +99,10 @@ func (w *Watcher) Current() (State, error) {
 	return w.state.current(w.deps.Now(), w.cfg.leaseReach())
 }
 
+// Unfit is why this replica refuses every reservation although Redis is the right one: Redis takes no writes, or their clocks
+// are apart; nil: neither, as far as the last answer says. What is no reservation is served.
+func (w *Watcher) Unfit() error { return w.state.notFit() }
+
 // Last is the row as it was read last, however old that is.
 func (w *Watcher) Last() pgstore.RedisEpoch { return w.state.last() }
 
@@ -153,18 +157,29 @@ func (w *Watcher) Read(ctx context.Context) bool {
 	w.admitMasters(row, sent)
 	ask, done := context.WithTimeout(ctx, inspectWithin)
 	defer done()
+	asked := w.deps.Now()
 	redis, err := w.deps.Counters.Inspect(ask)
 	if err != nil {
-		w.state.unanswered(sent)
-		reported := w.report(ctx, 0) == nil
-		if w.state.stands(row) && reported {
-			w.keepServing(ctx, row, sent)
-		} else {
-			w.know(row, sent, err)
-		}
+		w.unanswered(ctx, row, sent, err)
 		return false
 	}
+	w.fit(unfit(redis, asked, w.deps.Now()))
 	return w.actOn(ctx, row, redis, sent)
+}
+
+// unanswered is for a Redis that did not say what it is. A replica is nobody's to serve from, whatever its connections say: from
+// then on it holds what its master had, under the id that it had itself until it has all of that.
+func (w *Watcher) unanswered(ctx context.Context, row pgstore.RedisEpoch, sent time.Time, err error) {
+	w.state.unanswered(sent)
+	if refusal, refuses := budgetstore.AsRefusal(err); refuses {
+		w.fit(refusal)
+	}
+	reported := w.report(ctx, 0) == nil
+	if w.state.stands(row) && reported && !errors.Is(err, budgetstore.ErrReplica) {
+		w.keepServing(ctx, row, sent)
+		return
+	}
+	w.know(row, sent, err)
 }
 
 // admitMasters lets new connections through to the masters of the row. Between a raise and the moment at which the leader
@@ -280,7 +295,7 @@ func (w *Watcher) know(row pgstore.RedisEpoch, at time.Time, err error) {
 	switch {
 	case errors.Is(err, ErrOutdated):
 		state = 3
-	case err != nil:
+	case err != nil, w.state.notFit() != nil && !row.Recovering:
 		state = 2
 	case row.Recovering:
 		state = 1
