@@ -20,7 +20,10 @@ func (a *app) treeCmd() *cobra.Command {
 		Long: `Tree puts an execution's agents together from its rows in the ledger. A row names an agent, the agent that started it and, where
 an execution token proved it, how deep it stands; so an agent that spent nothing itself is known where one that it started did.
 Agents of one name are shown apart where their parents, depths or limits differ. Limits come from Postgres (the root's) and
-Redis (those of child agents, while it has them). What is not known is said at the end, and in not_known (--json).`,
+Redis (those of child agents, while it has them). What is not known is said at the end, and in not_known (--json).
+
+The tree is what the ledger has, which is some seconds behind the calls. Executions of several tenants may have one name: without
+--tenant it is that of the only one whose rows are there, which the first line names, and an error where there are several.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.tree(c.Context(), c.OutOrStdout(), tenant, args[0])
