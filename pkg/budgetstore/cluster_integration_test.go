@@ -47,6 +47,20 @@ func TestFieldReport41Cluster(t *testing.T) {
 		}
 	}
 	clearsAll(t, store, len(tenants), len(nodes))
+	refusesOne(t, store, nodes[1].Address)
+}
+
+// refusesOne has one of several masters refuse, which Inspect sees.
+func refusesOne(t *testing.T, store *Store, node string) {
+	for _, c := range [][2]string{{"1000000", "OOM"}, {"0", ""}} {
+		if got, err := testkit.AskRedis(t.Context(), node, "CONFIG SET maxmemory "+c[0]); err != nil || got != "OK" {
+			t.Fatal(got, err)
+		}
+		now, err := store.Inspect(t.Context())
+		if r, _ := AsRefusal(now.Refuses); err != nil || r.Kind != c[1] {
+			t.Errorf("one of the masters has %s bytes: %v, %v", c[0], now.Refuses, err)
+		}
+	}
 }
 
 // clearsAll clears what the tenants left on all nodes, and then looks at each node once more. The client calls back for all
