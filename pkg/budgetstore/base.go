@@ -77,12 +77,11 @@ func (s *Store) LoadBase(ctx context.Context, tenant string, m Maker, b Base) (i
 	if err := s.makeScopes(ctx, t, m, b); err != nil {
 		return 0, err
 	}
-	for chunk := range slices.Chunk(b.Executions, batch) {
-		args := []any{packed(nil, m.Epoch, m.Generation), millis(s.opts.ExecutionTTL)}
+	executions, left := withinBound(b.Executions)
+	s.leftOut(left)
+	for chunk := range slices.Chunk(executions, batch) {
+		args := []any{packed(nil, m.Epoch, m.Generation), millis(s.opts.ExecutionTTL), s.at()}
 		for _, x := range chunk {
-			if !nameable(x.Root) {
-				continue
-			}
 			name := x.Root
 			if x.Branch {
 				name = branchName(name)
@@ -103,6 +102,26 @@ func (s *Store) LoadBase(ctx context.Context, tenant string, m Maker, b Base) (i
 	}
 	merged := int(f.int())
 	return merged, f.err("merge")
+}
+
+// withinBound is as much of a base as a tenant has places for: of roots that were reserved in, of other roots and of branches
+// MaxExecutions each, those that were used last. left is how many are not among them.
+func withinBound(all []ExecutionTotal) (in []ExecutionTotal, left int64) {
+	type group struct{ branch, own bool }
+	counts := map[group]int{}
+	latest := slices.SortedStableFunc(slices.Values(all), func(a, b ExecutionTotal) int { return b.LastUsed.Compare(a.LastUsed) })
+	for _, x := range latest {
+		of := group{branch: x.Branch, own: !x.Branch && x.Own != 0}
+		switch {
+		case !nameable(x.Root):
+		case counts[of] == MaxExecutions:
+			left++
+		default:
+			counts[of]++
+			in = append(in, x)
+		}
+	}
+	return in, left
 }
 
 func (s *Store) makeBase(ctx context.Context, t Tenant, m Maker, b Base) error {

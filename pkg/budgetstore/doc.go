@@ -17,13 +17,16 @@
 //	w:{t}:d       what only a repeat needs of those 64 ids, a     448 B, no TTL
 //	              string (lua/remember.lua)
 //	w:{t}:e       holds that are expiring, a hash by id           the same each, at most 65,536, then ErrFull
-//	w:{t}:x:<root> one root execution                            73 B, TTL from its start
+//	w:{t}:x:<root> one root execution                            73 B (400 with its key and its place), TTL from its start
+//	w:{t}:v:r     the executions that were started, a sorted set  MaxExecutions, then no other one is started (ErrExecutions)
+//	w:{t}:v:u     others that usage or a revocation has named     MaxExecutions, then totals of others are left out; twice
+//	                                                            as many with those that were revoked
 //	w:{t}:x:{<id> a branch of one (a child's own limit)          the same, TTL an hour longer than its tokens
 //	w:{t}:v:x     the branches that live, a sorted set           none is started above 16,384, 100 B each
 //	w:{t}:o       the open executions, a set                      as many as their limit; none without one
-//	w:{t}:c:<kind>:<id> a sub-scope that has ceilings of its own  <= 4 KB, TTL 36 days from the last day it was
-//	              (kind c, a or k), laid out as the state       reserved in; named ones are as many as the plan's,
-//	                                                            those of its "*" 1,024 a kind
+//	w:{t}:c:<kind>:<id> a sub-scope that has ceilings of its own  <= 4 KB (usually 1.4 to 2), TTL 36 days from the last day it
+//	              (kind c, a or k), laid out as the state       was reserved in; named ones are as many as the plan's,
+//	                                                            those of its "*" 1,024 a kind: at most 12 MB a tenant
 //	w:{t}:v:<kind> which of "*" are there, a sorted set           1,024 ids, 150 B each
 //	w:{t}:n       pending holds: of an earlier epoch, shown by      <= 600 B + context each, at most twice the
 //	              receipt while the counters are made anew       concurrency, TTL 24 h
@@ -68,6 +71,11 @@
 // of the same days. So it may its time zone, and then the day and month of now
 // may be ones that had ended. What open holds may give back of a month may read
 // too low after such a change until those holds have ended.
+//
+// At MaxExecutions a call of an execution whose key is gone, an entry of the journal and a hold that is opened again still
+// take a place: a token proves that it was started. LoadBase brings back MaxExecutions at most of roots with own usage, of
+// other roots and of branches, each those that were used last. A total that was left out comes with the next one of its
+// execution, once that is known; until then an execution that was started in between does not count it.
 //
 // Beyond 1,024 live values of a plan's "*" per kind, the others share one
 // sub-scope, "~", with the ceilings of "*". External totals of a value that

@@ -67,7 +67,8 @@ func (s *Store) applyJournal(ctx context.Context, t Tenant, generation int64, en
 // longer kept are ignored, and so are those of windows that begin more than
 // two days from now, and of a name that no reservation can bring: any producer
 // may make such an event up, and no ceiling is about it.
-// An amount beyond a counter's bound is held at the bound.
+// An amount beyond a counter's bound is held at the bound. Totals of executions that are not known are left out where
+// MaxExecutions are that were never started: a later total brings what came before it.
 // It returns how many were taken.
 func (s *Store) ApplyExternal(ctx context.Context, t Tenant, totals []ExternalTotal) (int, error) {
 	taken := 0
@@ -96,10 +97,19 @@ func (s *Store) ApplyExternal(ctx context.Context, t Tenant, totals []ExternalTo
 		if err != nil {
 			return taken, err
 		}
-		taken += int(f.int())
+		n, left := f.int(), f.int()
 		if err := f.err("external"); err != nil {
 			return taken, err
 		}
+		taken += int(n)
+		s.leftOut(left)
 	}
 	return taken, nil
+}
+
+// leftOut reports totals of executions that found no place.
+func (s *Store) leftOut(n int64) {
+	if n > 0 {
+		s.opts.LeftOut(n)
+	}
 }

@@ -34,6 +34,8 @@ var (
 	ErrNoHold = errors.New("budget store has no such hold")
 	// ErrNoExecution: the store does not know the root execution.
 	ErrNoExecution = errors.New("budget store does not know the execution")
+	// ErrExecutions: as many executions of the tenant are known as may be.
+	ErrExecutions = errors.New("budget store: too many executions")
 	// ErrEviction: Redis may drop keys when its memory is full.
 	ErrEviction = errors.New("redis must run with maxmemory-policy noeviction")
 )
@@ -43,6 +45,10 @@ const (
 	MaxContext = 2048 // bytes of Request.Context
 	maxID      = 128  // bytes of a tenant, reservation or execution id
 )
+
+// MaxExecutions bounds how many root executions of a tenant are known because they were started, for Options.ExecutionTTL
+// each, and how many more because usage that never asked names them. lua/executions.lua has it too.
+const MaxExecutions = 65536
 
 // Options of a Store; zero values mean the defaults.
 type Options struct {
@@ -55,6 +61,8 @@ type Options struct {
 	// now (a name that was changed, a master that was moved) is followed although the old server still answers; those that
 	// watch go in half of that. Default 20 s; the URL's conn_max_lifetime goes before.
 	ConnectionLasts time.Duration
+	// LeftOut is told how many totals of executions were left out, at MaxExecutions. nil drops it.
+	LeftOut func(n int64)
 	// ScriptClock replaces Redis' TIME inside the scripts. For tests and
 	// simulations only; nil in production.
 	ScriptClock func() time.Time
@@ -93,6 +101,9 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	loaded, err := loadScripts()
 	if err != nil {
 		return nil, err
+	}
+	if opts.LeftOut == nil {
+		opts.LeftOut = func(int64) {}
 	}
 	redis.SetLogger(clientLog{cmp.Or(opts.Log, slog.New(slog.DiscardHandler))})
 	s, err := open(url, opts, loaded, newGuard())

@@ -88,7 +88,7 @@ func (f *figures) use() WindowUse {
 }
 
 // StartExecution makes a root execution, or resumes it: totals stay, and each
-// limit becomes the lower of the stored and the given one.
+// limit becomes the lower of the stored and the given one. ErrExecutions where it was not started yet, and MaxExecutions were.
 func (s *Store) StartExecution(ctx context.Context, t Tenant, root string, l admit.ExecutionLimits) (ExecutionState, error) {
 	if err := (admit.Execution{ExecutionLimits: l}).Validate(); err != nil {
 		return ExecutionState{}, err
@@ -103,7 +103,8 @@ func (s *Store) Execution(ctx context.Context, t Tenant, root string) (Execution
 
 // Revoke ends a root execution: every later reserve and extend of it is
 // refused. Of one with a name that none of these can bring nothing is to be
-// ended: usage that never asked may have claimed it.
+// ended: usage that never asked may have claimed it. ErrExecutions of one that is not known, at twice MaxExecutions of those
+// that were never started.
 func (s *Store) Revoke(ctx context.Context, t Tenant, root string) error {
 	if !nameable(root) {
 		return nil
@@ -129,12 +130,14 @@ func (s *Store) execution(ctx context.Context, t Tenant, root, verb string, l ad
 // callExecution does not look at the name: it may be that of a branch.
 func (s *Store) callExecution(ctx context.Context, t Tenant, root, verb string, l admit.ExecutionLimits) (ExecutionState, error) {
 	code, f, err := s.run(ctx, "execution "+verb, s.scripts.execution, []string{key(t, "s")}, packed(nil, t.Epoch), verb,
-		packed(nil, orNone(int64(l.MaxCost)), orNone(l.MaxDepth), orNone(l.MaxCalls)), millis(s.opts.ExecutionTTL), root)
-	if err != nil {
+		packed(nil, orNone(int64(l.MaxCost)), orNone(l.MaxDepth), orNone(l.MaxCalls)), millis(s.opts.ExecutionTTL), root, s.at())
+	switch {
+	case err != nil:
 		return ExecutionState{}, err
-	}
-	if code == replyElse {
+	case code == replyElse:
 		return ExecutionState{}, fmt.Errorf("%w: %s", ErrNoExecution, root)
+	case code == replyRefused:
+		return ExecutionState{}, ErrExecutions
 	}
 	x := ExecutionState{Own: f.nano(), Held: f.nano(), Calls: f.int(), Known: f.int() == 1, Revoked: f.int() == 1, Closed: f.int() == 1, External: f.nano()}
 	x.Limits = admit.ExecutionLimits{MaxCost: money.Nano(orZero(f.int())), MaxDepth: orZero(f.int()), MaxCalls: orZero(f.int())}

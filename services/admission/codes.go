@@ -27,7 +27,7 @@ type codeLine struct {
 func codeTable() []codeLine {
 	const runtime, tenant, caller, owner, operator, billing = "runtime", "tenant", "caller", "agent owner", "operator", "billing"
 	return []codeLine{
-		{admit.RateLimited, codes.ResourceExhausted, runtime, "Requests, input or output tokens per minute, concurrent calls, open executions or events in flight are at their limit; `limit` names it.", ""},
+		{admit.RateLimited, codes.ResourceExhausted, runtime, "Requests, input or output tokens per minute, concurrent calls, open executions, executions of a week or events in flight are at their limit; `limit` names it.", ""},
 		{admit.UpstreamThrottled, codes.ResourceExhausted, runtime, "The provider throttles this tenant's calls; they wait in its own queue.", "upstream signals (`POST /v1/upstream-signals`) are not taken yet"},
 		{admit.TenantQuotaExceeded, codes.FailedPrecondition, tenant, "The dollars of a minute, day or month are used up; `window` names it, `resets_at` says when it frees.", ""},
 		{admit.ToolDeferred, codes.FailedPrecondition, tenant, "From rung 2 on (80 % of the day, unless the plan says otherwise) a call with `effect: write` is refused. It is not queued: ask again on a lower rung.", ""},

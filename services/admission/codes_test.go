@@ -47,6 +47,7 @@ func tenantsOfCodes() map[string]tenant.Contract {
 		"itpm":    narrow(func(k *tenant.Contract) { k.Limits.InputTokensPerMinute = 60 }),
 		"otpm":    narrow(func(k *tenant.Contract) { k.Limits.OutputTokensPerMinute = 60 }),
 		"calls":   narrow(func(k *tenant.Contract) { k.Limits.Concurrency = 1 }),
+		"many":    contract(),
 		"open":    narrow(func(k *tenant.Contract) { k.Limits.OpenExecutions = 1 }),
 		"minute":  narrow(func(k *tenant.Contract) { k.Ceilings.Minute, k.Limits.RequestsPerMinute = dollar, 1 }),
 		"day":     narrow(func(k *tenant.Contract) { k.Ceilings.Day, k.Limits.Concurrency = dollar, 1 }),
@@ -168,6 +169,11 @@ func (w *codeWalk) rates() {
 	first := w.admitted("open", "StartExecution", "", object{"agent_id": "a"})
 	second := w.admitted("open", "StartExecution", "", object{"agent_id": "a"})
 	w.hold("open", "r1", 1, "execution_token", fmt.Sprint(first["token"]))
+	running := fmt.Sprint(w.admitted("many", "StartExecution", "", object{"agent_id": "a"})["token"])
+	w.w.redisCommand(`EVAL "for i = 2, 65536 do redis.call('ZADD', KEYS[1], 9e15, i) end" 1 w:{many}:v:r`)
+	w.refused("executions", "many", admit.RateLimited, ask{"StartExecution", "", object{"agent_id": "a"}}, "limit", "executions", "ceiling", "65536")
+	w.admitted("many", "StartExecution", "", object{"agent_id": "b", "parent_token": running})
+	w.hold("many", "r1", 1, "execution_token", running)
 	w.refused("open executions", "open", admit.RateLimited, reserveOf("r2", 1, "execution_token", fmt.Sprint(second["token"])), "limit", "open_executions")
 }
 

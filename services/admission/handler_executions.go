@@ -144,6 +144,9 @@ func (s *Service) root(ctx context.Context, c caller, req executionRequest, maxC
 		known, err = s.counters.StartExecution(ctx, t, id, limits)
 		return err
 	})
+	if errors.Is(err, budgetstore.ErrExecutions) {
+		err = tooManyExecutions()
+	}
 	if err == nil {
 		err = notRevoked(known)
 	}
@@ -152,6 +155,17 @@ func (s *Service) root(ctx context.Context, c caller, req executionRequest, maxC
 	}
 	return identity.Execution{Tenant: c.tenant, Root: id, Agent: req.AgentID, CostCenter: req.CostCenter, MaxDepth: int(known.Limits.MaxDepth),
 		MaxCost: known.Limits.MaxCost, ExpiresAt: earlier(s.tokenEnd(), end)}, nil
+}
+
+// limitExecutions names the bound of executions in its 429.
+const limitExecutions admit.Limit = "executions"
+
+// tooManyExecutions: there is room again when others are older than a root may be, so the caller is told to wait longest.
+func tooManyExecutions() *Problem {
+	p := problem(admit.RateLimited, fmt.Sprintf("%d executions were started within a week, which is as many as a tenant may have; those that run go on. "+
+		"Start this one later, or an agent of one that runs (parent_token).", budgetstore.MaxExecutions))
+	p.Limit, p.Ceiling, p.RetryAfterMS = limitExecutions, int64(budgetstore.MaxExecutions), jitter(maxRetryAfter).Milliseconds()
+	return p
 }
 
 func notRevoked(x budgetstore.ExecutionState) error {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -139,6 +140,34 @@ func TestExternalTotals(t *testing.T) {
 	}
 	status, out = r.reserve("acme", "r2", 20)
 	w.want("what is left", status, out, 201)
+}
+
+// Goal: totals and revocations of executions that nobody started and that Redis has no place for are passed over and counted, so
+// that they hold nobody up, and a start is none of that.
+func TestLeftOutExecutionsAreCounted(t *testing.T) {
+	w := newWorld(t, one(contract()))
+	r := w.start()
+	status, out := r.reserve("acme", "r1", 1)
+	w.want("reserve", status, out, 201)
+	w.redisCommand(`EVAL "for i = 1, 131072 do redis.call('ZADD', KEYS[1], 9e15, i) end" 1 w:{acme}:v:u`)
+	value, err := proto.Marshal(&weirv1.WindowTotal{TenantId: "acme", ScopeKind: weirv1.ScopeKind_SCOPE_KIND_EXECUTION, ScopeId: "named",
+		Kind: weirv1.WindowKind_WINDOW_KIND_EXECUTION, Version: 10, ExternalNanos: 7})
+	w.must(err)
+	w.publish(bus.NewRecord(topics.BudgetWindows, "acme", []byte("acme/execution/named"), value))
+	value, err = proto.Marshal(&weirv1.Revocation{TenantId: "acme", RootExecutionId: "revoked", Reason: "cost", RevokedAt: timestamppb.Now()})
+	w.must(err)
+	w.publish(bus.NewRecord(topics.ExecutionsRevoked, "acme", []byte("acme/revoked"), value))
+	w.eventually("both are counted", func() error {
+		if n := testutil.ToFloat64(r.svc.metrics.leftOut); n != 2 {
+			return fmt.Errorf("%v left out", n)
+		}
+		return nil
+	})
+	if n := w.redisCommand("EXISTS w:{acme}:x:named w:{acme}:x:revoked"); n != ":0" {
+		t.Errorf("keys: %s", n)
+	}
+	status, out, _ = r.do("POST", "/v1/executions", w.keys["acme"], object{"root_execution_id": "named", "agent_id": "lead"})
+	w.want("start", status, out, 201)
 }
 
 // Goal: a revocation ends a whole tree at every replica; trips reach the decisions topic.

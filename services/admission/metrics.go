@@ -28,6 +28,7 @@ type metrics struct {
 	events       *prometheus.CounterVec
 	unusable     *prometheus.CounterVec
 	dearest      prometheus.Counter
+	leftOut      prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -57,9 +58,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		unusable: vec("saving_unusable_total", "Quotes without the plan's cheaper model, by why it cannot stand in: killed, unpriced, too_small, dearer.",
 			"why"),
 		dearest: counter("held_at_dearest_total", "Reservations without a price that were priced at their provider's dearest rates (unknown_price: dearest)."),
+		leftOut: counter("executions_left_out_total", "Totals and revocations of executions that nobody started and that Redis had no place for."),
 	}
 	m.recalled = m.lookUps.WithLabelValues("memory")
-	r.MustRegister(m.answers, m.seconds, m.settles, m.lookUps, m.heldMore, m.holdGone, m.missed, m.healed, m.expired, m.reaperErrors, m.forgotten, m.badRecords, m.events, m.unusable, m.dearest)
+	r.MustRegister(m.answers, m.seconds, m.settles, m.lookUps, m.heldMore, m.holdGone, m.missed, m.healed, m.expired, m.reaperErrors, m.forgotten, m.badRecords, m.events, m.unusable, m.dearest, m.leftOut)
 	return m
 }
 

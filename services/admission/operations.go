@@ -56,7 +56,7 @@ func (o operation) problemsOf() []admit.Code {
 
 // The codes that several calls share.
 func executionProblems() []admit.Code {
-	return []admit.Code{admit.ExecutionDepthExceeded, admit.ExecutionRevoked, admit.StoreRecovering}
+	return []admit.Code{admit.RateLimited, admit.ExecutionDepthExceeded, admit.ExecutionRevoked, admit.StoreRecovering}
 }
 
 func reservationProblems(more ...admit.Code) []admit.Code {

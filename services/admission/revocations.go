@@ -71,7 +71,18 @@ func (s *Service) applyRevocation(r bus.Record) error {
 	}
 	ctx, cancel := context.WithTimeout(s.life, s.cfg.Deadline)
 	defer cancel()
-	return s.onTenant(ctx, t, func() error { return s.counters.Revoke(ctx, t, one.root) })
+	return s.onTenant(ctx, t, func() error { return s.revoke(ctx, t, one.root) })
+}
+
+// revoke ends a root in Redis. One that nobody started is left out where there is no place for it (ADR 0016): nobody has a token of
+// it. Should it be started later, its limits hold it.
+func (s *Service) revoke(ctx context.Context, t budgetstore.Tenant, root string) error {
+	err := s.counters.Revoke(ctx, t, root)
+	if errors.Is(err, budgetstore.ErrExecutions) {
+		s.metrics.leftOut.Inc()
+		return nil
+	}
+	return err
 }
 
 // revocation decodes one; false for tombstones and what does not decode.
@@ -93,7 +104,7 @@ func (s *Service) revokeQueued(ctx context.Context, epoch int64) bool {
 	for _, one := range s.revocations.list() {
 		write, cancel := s.bounded(ctx)
 		t := budgetstore.Tenant{ID: one.tenant, Epoch: epoch}
-		err := s.onTenant(write, t, func() error { return s.counters.Revoke(write, t, one.root) })
+		err := s.onTenant(write, t, func() error { return s.revoke(write, t, one.root) })
 		cancel()
 		if err != nil && !errors.Is(err, admit.ErrInvalid) {
 			s.logQuietly("revocations", "revocations that came during the recovery are not written yet", err)

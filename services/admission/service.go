@@ -170,7 +170,8 @@ func (s *Service) connect(ctx context.Context) (err error) {
 	start, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	s.counters, err = budgetstore.Open(start, s.cfg.Redis, budgetstore.Options{MaxLease: s.cfg.MaxLease,
-		ExecutionTTL: maxRootAge + s.cfg.TokenTTL + time.Hour, ConnectionLasts: s.cfg.connectionLasts, ScriptClock: s.deps.StoreClock, Log: s.deps.Log})
+		ExecutionTTL: maxRootAge + s.cfg.TokenTTL + time.Hour, ConnectionLasts: s.cfg.connectionLasts, ScriptClock: s.deps.StoreClock, Log: s.deps.Log,
+		LeftOut: func(n int64) { s.metrics.leftOut.Add(float64(n)) }})
 	if err != nil {
 		return fmt.Errorf("admission: %w", err)
 	}

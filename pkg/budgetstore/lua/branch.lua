@@ -11,13 +11,8 @@ if unpack_('<d', S) < 0 then return '\11' end
 local prefix = sub(KEYS[1], 1, -2)
 local root = execution(prefix, ARGV[3])
 if root and root[5] == 1 then return '\0\1' end
-local function whole(n) return string.format('%.0f', n) end
-local all, now = prefix .. 'v:x', floor(clock(ARGV[4], 0) / 1000)
-call('ZREMRANGEBYSCORE', all, '-inf', whole(now))
-if call('ZCARD', all) >= most then return '\1' end
-call('ZADD', all, whole(now + life), ARGV[2])
-if call('PTTL', all) < life then call('PEXPIRE', all, whole(life)) end
+if not enrol(prefix .. 'v:x', ARGV[2], clock(ARGV[4], 0), life, most) then return '\1' end
 local x = unknown()
 x[4], x[8] = 1, limit
-keep(prefix, '{' .. ARGV[2], x, false, whole(life))
+keep(prefix, '{' .. ARGV[2], x, false, string.format('%.0f', life))
 return '\0\0'

@@ -6,7 +6,23 @@
 -- A branch of an execution, a child agent that may spend less with all its descendants, is laid out the same; its key is
 -- x:{<id>, since no id has a brace, and it never is a field of s. Holds name it 'x<id>' among their sub-scopes. Set v:x, see
 -- branch.lua, has those that live.
+-- What makes a root known takes one of ROOTS places, for as long as its key lives: set v:r has those that were started or
+-- reserved in, set v:u what else usage that never asked names, branches of it too, and revocations, which get twice as many.
 -- Keys derive from the state key's name, so they share its hash tag and slot.
+
+local ROOTS = 65536
+
+-- Gives an execution one of so many places (nil: any number) in a sorted set, whose scores are when each ends (ms), for so
+-- long (ms). False if there is none.
+local function enrol(all, name, now, life, most)
+  local function whole(n) return string.format('%.0f', n) end
+  now = floor(now / 1000)
+  call('ZREMRANGEBYSCORE', all, '-inf', whole(now))
+  if most and call('ZCARD', all) >= most and not call('ZSCORE', all, name) then return false end
+  call('ZADD', all, whole(now + life), name)
+  if call('PTTL', all) < life then call('PEXPIRE', all, whole(life)) end
+  return true
+end
 
 -- Reads an execution, and whether it is in the state's hash; nil if it is not known. t is the state, if that may have the
 -- field already.

@@ -1,11 +1,11 @@
 -- external: takes cumulative totals of usage that never asked, newer versions only. KEYS s. ARGV epoch (i8), TTL of a new
 -- execution (ms), test clock, then for each total: packed, root, and the sub-scope's name after '*' or '.' (the plan names
--- it). Reply: '\0' and how many were taken.
+-- it). Reply: '\0', how many were taken, and how many left out: of executions that are not known, and for which there is no place.
 local t = load(KEYS[1])
 if not t then return '\10' end
 if t[1] ~= unpack_('<i8', ARGV[1]) then return '\12' end
 local prefix, now = sub(KEYS[1], 1, -2), clock(ARGV[3], t[4])
-local taken, touched = 0, {}
+local taken, left, touched = 0, 0, {}
 
 -- Takes a calendar minute.
 local function minute(u, start, version, nano)
@@ -61,6 +61,10 @@ local function total(root, version, nano)
   local old, hot = execution(prefix, root)
   local x = old or unknown()
   if old and version <= x[11] then return false end
+  if not old and not enrol(prefix .. 'v:u', root, now, tonumber(ARGV[2]), ROOTS) then
+    left = left + 1
+    return false
+  end
   x[7], x[11] = nano, version
   keep(prefix, root, x, hot, not old and ARGV[2])
   return true
@@ -104,4 +108,4 @@ for _, u in pairs(touched) do
   if u and u.taken then saveScope(u, now) end
 end
 save(t)
-return pack('<Bi8', 0, taken)
+return pack('<Bi8i8', 0, taken, left)

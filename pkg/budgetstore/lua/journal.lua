@@ -25,7 +25,10 @@ local function add(u, day, at, nano, tin, tout)
 end
 
 local function execute(name, nano)
-  if name ~= '' and not execution(prefix, name, t) then keep(prefix, name, unknown(), false, ARGV[3]) end
+  if name ~= '' and not execution(prefix, name, t) then -- it was reserved in, so it was started
+    enrol(prefix .. 'v:r', name, now, tonumber(ARGV[3]))
+    keep(prefix, name, unknown(), false, ARGV[3])
+  end
   spend(prefix, name, nano, 0, 0, t)
 end
 

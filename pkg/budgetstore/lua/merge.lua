@@ -21,6 +21,7 @@ local function execute(name, nano, hot)
   local x = old or unknown()
   x[1], x[2], x[3] = bounded(x[1] + nano), x[2] + nano, x[3] + 1
   if now > x[12] then x[12] = now end
+  if not old and hot then enrol(prefix .. 'v:r', name, now, tonumber(ARGV[2])) end
   if not old then keep(prefix, name, x, false, ARGV[2]) end
   if old or hot then keep(prefix, name, x, hot) end
 end

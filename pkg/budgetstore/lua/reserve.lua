@@ -193,8 +193,11 @@ if xfield ~= '' then
   xown, xc = xown + nano, xc + 1
   x = pack('<dddBdddddd', xown, xheld + nano, xc, (opens or flags > 7) and 9 or 1, xext, xcost, xdepth, xcalls, xversion, now)
   if opens then call('SADD', string.sub(key, 1, -2) .. 'o', string.sub(xfield, 3)) end
-  if not X then
-    call('SET', string.sub(key, 1, -2) .. 'x:' .. string.sub(xfield, 3), x, 'PX', string.format('%.0f', (unpack_('<d', arg, 179))))
+  if not X then -- its token says that it was started, so it is known, whatever room there is; see executions.lua
+    local root, all, life = string.sub(xfield, 3), string.sub(key, 1, -2) .. 'v:r', unpack_('<d', arg, 179)
+    call('SET', string.sub(key, 1, -2) .. 'x:' .. root, x, 'PX', string.format('%.0f', life))
+    call('ZADD', all, string.format('%.0f', now / 1000 + life), root)
+    if call('PTTL', all) < life then call('PEXPIRE', all, string.format('%.0f', life)) end
   end
 end
 local kept = ARGV[3]
