@@ -94,7 +94,7 @@ func cutDecision(c caller, refused *weirv1.Decision, r admit.Refusal) *weirv1.De
 	if !usesUpMonth(r) {
 		return nil
 	}
-	day := ladder.At(r.DayUsed, c.contract.Ceilings.Day, ladder.Thresholds(c.contract.Ladder))
+	day := ladder.At(r.DayUsed, c.contract.Ceilings.Day, ladder.Thresholds(c.contract.Ladder)) // what was admitted stood on
 	return &weirv1.Decision{
 		Kind: weirv1.DecisionKind_DECISION_KIND_RUNG_CHANGED, TenantId: c.tenant, ReservationId: refused.GetReservationId(),
 		RootExecutionId: refused.GetRootExecutionId(), AgentId: refused.GetAgentId(), Limit: refused.GetLimit(), DecidedAt: refused.GetDecidedAt(),

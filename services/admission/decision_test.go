@@ -31,7 +31,7 @@ func newNoted(sample int64) *noted {
 }
 
 func acme() caller {
-	k := plan() // $4 a day
+	k := softPlan("10") // $4 a day, up to $4.40
 	k.Ceilings.Month = 50 * 1_000_000_000
 	return caller{tenant: "acme", contract: k}
 }
@@ -49,6 +49,7 @@ func TestRefusedDecision(t *testing.T) {
 		{"rate", admit.Refusal{Code: admit.RateLimited, Limit: admit.LimitRequests, DayUsed: 2_000_000_000}, 1, "", false},
 		{"deferred", admit.Refusal{Code: admit.ToolDeferred, DayUsed: 3_200_000_000}, 2, "", false},
 		{"read-only", admit.Refusal{Code: admit.ReadOnlyMode, DayUsed: 4_000_000_000}, 3, "", false},
+		{"while nothing is left of the day", admit.Refusal{Code: admit.EstimateExceedsLimit, Limit: admit.LimitMonth, DayUsed: 4_400_000_000}, 4, "", false},
 		{"minute", admit.Refusal{Code: admit.TenantQuotaExceeded, Limit: admit.LimitMinute, FreesAt: at.Add(9 * time.Second)}, 4, "2026-11-30T12:00:09Z", false},
 		{"day", admit.Refusal{Code: admit.TenantQuotaExceeded, Limit: admit.LimitDay, Window: 20261130}, 4, "2026-12-01T00:00:00Z", false},
 		{"month", admit.Refusal{Code: admit.TenantQuotaExceeded, Limit: admit.LimitMonth, Window: 202611}, 4, "2026-12-01T00:00:00Z", true},

@@ -103,10 +103,10 @@ func (s *Service) budget(ctx context.Context, c caller, req budgetRequest) (answ
 }
 
 func budgetOf(c caller, b budgetstore.Budget, calendar admit.Calendar, loc *time.Location) budgetAnswer {
-	k, thresholds := c.contract, ladder.Thresholds(c.contract.Ladder)
-	minute := windowOf(k.Ceilings.Minute, b.Minute, cut(b.Minute, k.Ceilings.Minute))
-	day := windowOf(k.Ceilings.Day, b.Day, ladder.At(b.Day.Used(), k.Ceilings.Day, thresholds))
-	month := windowOf(k.Ceilings.Month, b.Month, cut(b.Month, k.Ceilings.Month))
+	k, l := c.contract, limitsOf(c.contract)
+	minute := windowOf(k.Ceilings.Minute, b.Minute, l.Minute.Rung(b.Minute.Used()))
+	day := windowOf(k.Ceilings.Day, b.Day, l.DayRung(b.Day.Used()))
+	month := windowOf(k.Ceilings.Month, b.Month, l.Month.Rung(b.Month.Used()))
 	minute.HeldUSD = nil
 	day.Soft, day.ResetsAt, month.ResetsAt = k.SoftDay, clock(calendar.Windows.DayEnds), monthResets(k, b, calendar, loc)
 	rung := max(minute.Rung, day.Rung, month.Rung)
@@ -116,6 +116,8 @@ func budgetOf(c caller, b budgetstore.Budget, calendar admit.Calendar, loc *time
 	switch ladder.Cut {
 	case month.Rung: // it frees last
 		message = text.Cut(admit.LimitMonth)
+	case day.Rung:
+		message = text.Cut(admit.LimitDay)
 	case minute.Rung:
 		message = text.Cut(admit.LimitMinute)
 	}
@@ -162,14 +164,6 @@ func zone(k *tenant.Contract) string {
 		return "UTC"
 	}
 	return k.Timezone
-}
-
-// cut is the rung of minute and month: 4 when nothing is left, else 0.
-func cut(w budgetstore.WindowUse, ceiling money.Nano) ladder.Rung {
-	if w.Used() >= ceiling {
-		return ladder.Cut
-	}
-	return ladder.Normal
 }
 
 func windowOf(ceiling money.Nano, w budgetstore.WindowUse, rung ladder.Rung) windowLine {

@@ -167,7 +167,7 @@ func TestAnswerOnEveryRung(t *testing.T) {
 
 // Goal: what the ladder refuses is a 403 that is never to be retried, and tells the end user in the language asked for.
 func TestLadderRefuses(t *testing.T) {
-	c := caller{contract: plan(), language: ladder.Spanish}
+	c := caller{contract: softPlan("50"), language: ladder.Spanish}
 	c.contract.Actions.UpgradeURL = "https://example.com/more"
 	for _, w := range []struct {
 		r       admit.Refusal
@@ -179,7 +179,7 @@ func TestLadderRefuses(t *testing.T) {
 	}{
 		{admit.Refusal{Code: admit.ToolDeferred, DayUsed: 3_200_000_000}, 403, 2, 80, "Esta acción no se ha hecho ni queda en cola: hay que repetirla cuando el presupuesto lo permita. Modo de ahorro: las acciones con efectos esperan.", ""},
 		{admit.Refusal{Code: admit.ReadOnlyMode, DayUsed: 5_200_000_000}, 403, 3, 130, "Modo de solo lectura", ""},
-		{admit.Refusal{Code: admit.TenantQuotaExceeded, Limit: admit.LimitDay, Window: 20261130, DayUsed: 4_400_000_000}, 429, 4, 110, "El presupuesto de hoy está agotado.", "https://example.com/more"},
+		{admit.Refusal{Code: admit.TenantQuotaExceeded, Limit: admit.LimitDay, Window: 20261130, Used: 6_000_000_000, Asked: 1, Ceiling: 6_000_000_000, DayUsed: 6_000_000_000}, 429, 4, 150, "El presupuesto de hoy está agotado.", "https://example.com/more"},
 	} {
 		p := refused(w.r, c, time.UTC)
 		if p.Status != w.status || p.RetryAfterMS != 0 || *p.Rung != w.rung || *p.PercentUsed != w.percent || !strings.HasPrefix(p.Message, w.message) || p.UpgradeURL != w.upgrade ||

@@ -188,7 +188,7 @@ func rungOf(r admit.Refusal, k *tenant.Contract) ladder.Rung {
 	if r.Code == admit.TenantQuotaExceeded && r.ScopeKind == "" {
 		return ladder.Cut
 	}
-	return ladder.At(r.DayUsed, k.Ceilings.Day, ladder.Thresholds(k.Ladder))
+	return limitsOf(k).DayRung(r.DayUsed)
 }
 
 // figure is an amount in dollars where the limit is one of dollars, else a count.

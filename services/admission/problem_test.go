@@ -95,6 +95,14 @@ func plan() *tenant.Contract {
 	return &tenant.Contract{Ceilings: tenant.Ceilings{Day: 4_000_000_000}, Ladder: tenant.DefaultLadder()}
 }
 
+// softPlan has a soft day that may be overrun by so many percent.
+func softPlan(overrun string) *tenant.Contract {
+	k := plan()
+	k.SoftDay = true
+	k.Overrun, _ = money.ParsePercent(overrun)
+	return k
+}
+
 // Goal: a quota is told apart from a rate on the wire (I9), and names its window and its end.
 func TestQuotaIsNotARate(t *testing.T) {
 	at := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/admit"
-	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/tenant"
 )
@@ -74,11 +73,7 @@ func scopeLineOf(k *tenant.Contract, scope tenant.Counted, b budgetstore.Budget,
 		if w.ceiling == 0 {
 			continue
 		}
-		rung := ladder.Normal
-		if w.use.Used() >= w.limit.Cap {
-			rung = ladder.Cut
-		}
-		line := windowOf(w.ceiling, w.use, rung)
+		line := windowOf(w.ceiling, w.use, w.limit.Rung(w.use.Used()))
 		switch name {
 		case admit.LimitMinute:
 			line.HeldUSD = nil

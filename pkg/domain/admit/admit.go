@@ -70,6 +70,15 @@ func Soft(limit money.Nano, overrun money.Percent) Ceiling {
 	return Ceiling{Limit: limit, Cap: max(limit, above)}
 }
 
+// Rung is where a window of dollars puts whoever has used so much of it: Cut
+// where no call fits, as each asks for a nano-dollar at least, else Normal.
+func (c Ceiling) Rung(used money.Nano) ladder.Rung {
+	if used >= c.Cap {
+		return ladder.Cut
+	}
+	return ladder.Normal
+}
+
 // NoCeiling never refuses below the counter's own bound.
 func NoCeiling() Ceiling { return Hard(money.MaxNano) }
 
@@ -83,6 +92,13 @@ type Limits struct {
 	// Rolling30: the month is today and the 30 days before.
 	Rolling30 bool
 	Ladder    ladder.Thresholds
+}
+
+// DayRung is where the day puts a tenant that has used so much of it: Cut where
+// it refuses every call, else as the ladder has it. What is admitted stands on
+// the latter.
+func (l Limits) DayRung(used money.Nano) ladder.Rung {
+	return max(l.Day.Rung(used), ladder.At(used, l.Day.Limit, l.Ladder))
 }
 
 // Estimate is what a call may cost at most.

@@ -31,9 +31,9 @@ func TestDecide(t *testing.T) {
 		rung  ladder.Rung
 		mend  func()
 	}{
-		{ExecutionRevoked, NoLimit, 3, func() { u.Execution.Revoked = false }},
-		{EstimateExceedsLimit, LimitMonth, 3, func() { l.Month = Hard(150) }},
-		{EstimateExceedsLimit, LimitDay, 3, func() { l.Day = Ceiling{Limit: 100, Cap: 150} }},
+		{ExecutionRevoked, NoLimit, 4, func() { u.Execution.Revoked = false }},
+		{EstimateExceedsLimit, LimitMonth, 4, func() { l.Month = Hard(150) }},
+		{EstimateExceedsLimit, LimitDay, 4, func() { l.Day = Ceiling{Limit: 100, Cap: 150} }},
 		{EstimateExceedsLimit, LimitMinute, 3, func() { l.Minute = Hard(150) }},
 		{EstimateExceedsLimit, LimitInputTokens, 3, func() { e.InputTokens = 1 }},
 		{EstimateExceedsLimit, LimitOutputTokens, 3, func() { e.OutputTokens = 1 }},
@@ -78,6 +78,22 @@ func TestDecideIsSound(t *testing.T) {
 		}
 		if !fits && v.Used+v.Asked <= v.Ceiling {
 			t.Fatalf("refusal %+v names a limit that fits", v)
+		}
+	})
+}
+
+// Goal: what an account is told of its windows is what the smallest call is told: the rung it is admitted on, or 4.
+func TestRungOfAnAccount(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		nano := func(name string) money.Nano { return money.Nano(rapid.Int64Range(0, 20).Draw(rt, name)) }
+		l, u := roomy(), Usage{Minute: nano("minute used"), Day: nano("day used"), Month: nano("month used")}
+		l.Minute, l.Month = Hard(nano("minute")+1), Hard(nano("month")+1)
+		l.Day.Limit = nano("day") + 1
+		l.Day.Cap = l.Day.Limit + nano("overrun")
+		rung := max(l.Minute.Rung(u.Minute), l.DayRung(u.Day), l.Month.Rung(u.Month))
+		v := Decide(l, Ask{Estimate: Estimate{Nanos: 1}}, Execution{}, u)
+		if v.Rung != rung || (v.Code != "") != (rung == ladder.Cut) {
+			rt.Fatalf("the account says %d, the call %+v", rung, v)
 		}
 	})
 }

@@ -41,8 +41,8 @@ type Verdict struct {
 	// ScopeKind and ScopeID name the sub-scope whose limit refused.
 	ScopeKind window.ScopeKind
 	ScopeID   string
-	// Rung is where the tenant stands before this call; ladder.Cut for a
-	// quota that is used up.
+	// Rung is where the tenant's day stands before this call, see
+	// Limits.DayRung; ladder.Cut for any quota of its own that refused.
 	Rung ladder.Rung
 	// Estimate is what the rung picked, Saving whether it is the cheaper one.
 	Estimate Estimate
@@ -64,8 +64,8 @@ type check struct {
 // rung bars; last the rates, concurrency and open executions, which may be
 // retried.
 func Decide(l Limits, a Ask, x Execution, u Usage) Verdict {
-	v := Verdict{Rung: ladder.At(u.Day, l.Day.Limit, l.Ladder)}
-	v.Estimate, v.Saving = a.at(v.Rung)
+	v, degraded := Verdict{Rung: l.DayRung(u.Day)}, ladder.At(u.Day, l.Day.Limit, l.Ladder)
+	v.Estimate, v.Saving = a.at(degraded)
 	if x.Root != "" && u.Execution.Revoked {
 		v.Code = ExecutionRevoked
 		return v
@@ -75,7 +75,7 @@ func Decide(l Limits, a Ask, x Execution, u Usage) Verdict {
 			return v.refused(c)
 		}
 	}
-	if v.Code = a.barred(v.Rung); v.Code != "" {
+	if v.Code = a.barred(degraded); v.Code != "" {
 		return v
 	}
 	for _, c := range passing(l, v.Estimate, x, u) {
