@@ -482,22 +482,25 @@ func TestJWT(t *testing.T) {
 	w.want("API keys go on", status, out, 200)
 	down.Store(false)
 	w.must(r.svc.jwks.Refresh(t.Context(), time.Now()))
-	for claims, want := range map[string]string{
-		`{"iss":"idp","aud":"weir","sub":"s","tenant":"acme","exp":%d}`:              "200 acme",
-		`{"iss":"idp","aud":"weir","sub":"s","tenant":"org-7","exp":%d}`:             "200 beta",
-		`{"iss":"idp","aud":"weir","sub":"s","tenant":["beta","acme"],"exp":%d}`:     "200 beta",
-		`{"iss":"idp","aud":"weir","sub":"s","tenant":["org-7","acme"],"exp":%d}`:    "200 beta",
-		`{"iss":"idp","aud":"weir","sub":"s","tenant":["acme","org-9"],"exp":%d}`:    "401 <nil>",
-		`{"iss":"idp","aud":"weir","sub":"s","tenant":"org-8","exp":%d}`:             "401 <nil>",
-		`{"iss":"idp","aud":"weir","sub":"s","tenant":"jwt:org-7","exp":%d}`:         "401 <nil>",
-		`{"iss":"idp","aud":"weir","sub":"s","tenant":"nobody","exp":%d}`:            "401 <nil>",
-		`{"iss":"idp","aud":"weir","sub":"s","exp":%d}`:                              "401 <nil>",
-		`{"iss":"idp","aud":"other","sub":"s","tenant":"acme","exp":%d}`:             "401 <nil>",
-		`{"iss":"idp","aud":"weir","sub":"s","tenant":"acme","exp":1,"was":"%[1]d"}`: "401 <nil>",
+	for _, c := range []struct{ claims, asked, want string }{
+		{`{"iss":"idp","aud":"weir","sub":"s","tenant":"acme","exp":%d}`, "", "200 acme"},
+		{`{"iss":"idp","aud":"weir","sub":"s","tenant":"org-7","exp":%d}`, "", "200 beta"},
+		{`{"iss":"idp","aud":"weir","sub":"s","tenant":["beta","acme"],"exp":%d}`, "", "400 <nil>"},
+		{`{"iss":"idp","aud":"weir","sub":"s","tenant":["beta","acme"],"exp":%d}`, "beta", "200 beta"},
+		{`{"iss":"idp","aud":"weir","sub":"s","tenant":["org-7","acme"],"exp":%d}`, "beta", "200 beta"},
+		{`{"iss":"idp","aud":"weir","sub":"s","tenant":["org-7","acme"],"exp":%d}`, "org-7", "403 <nil>"},
+		{`{"iss":"idp","aud":"weir","sub":"s","tenant":["org-7","beta"],"exp":%d}`, "", "200 beta"}, // two names of one
+		{`{"iss":"idp","aud":"weir","sub":"s","tenant":["acme","org-9"],"exp":%d}`, "", "401 <nil>"},
+		{`{"iss":"idp","aud":"weir","sub":"s","tenant":"org-8","exp":%d}`, "", "401 <nil>"},
+		{`{"iss":"idp","aud":"weir","sub":"s","tenant":"jwt:org-7","exp":%d}`, "", "401 <nil>"},
+		{`{"iss":"idp","aud":"weir","sub":"s","tenant":"nobody","exp":%d}`, "", "401 <nil>"},
+		{`{"iss":"idp","aud":"weir","sub":"s","exp":%d}`, "", "401 <nil>"},
+		{`{"iss":"idp","aud":"other","sub":"s","tenant":"acme","exp":%d}`, "", "401 <nil>"},
+		{`{"iss":"idp","aud":"weir","sub":"s","tenant":"acme","exp":1,"was":"%[1]d"}`, "", "401 <nil>"},
 	} {
-		status, out, _ := r.do("GET", "/v1/budget", token(fmt.Sprintf(claims, exp)), nil)
-		if got := fmt.Sprint(status, " ", out["tenant_id"]); got != want {
-			t.Errorf("%s: %s, want %s: %v", claims, got, want, out)
+		status, out, _ := r.do("GET", "/v1/budget", token(fmt.Sprintf(c.claims, exp)), nil, tenantHeader, c.asked)
+		if got := fmt.Sprint(status, " ", out["tenant_id"]); got != c.want {
+			t.Errorf("%s for %q: %s, want %s: %v", c.claims, c.asked, got, c.want, out)
 		}
 	}
 }
