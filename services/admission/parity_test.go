@@ -99,7 +99,7 @@ func (k *walker) next() (web, rpc ask) {
 	case n < 16:
 		return k.execution()
 	case n < 17:
-		return same(ask{"CloseExecution", pick(k, k.id("x", 6), "bad id!"), object{}})
+		return same(ask{"CloseExecution", pick(k, k.id("x", 6), "never-started", "bad id!"), object{}})
 	case n < 18:
 		return same(ask{"GetReservation", pick(k, k.id("r", 60), "-"), nil})
 	case n < 19:
