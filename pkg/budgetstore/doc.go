@@ -48,7 +48,7 @@
 //   - A new connection meets only a master that Allow names. One that is open
 //     is not compared again: a server that is made a replica and promoted again
 //     (REPLICAOF, by an operator) keeps its connections, and is seen to be one,
-//     or to have another id, by whoever calls Inspect next.
+//     or to have another id, by whoever calls Compare or Inspect next.
 //   - Time is Redis' own, never earlier than the last decision; reserved-at is
 //     unique per tenant. The last argument "test clock" of a script is empty
 //     in production: only Options.ScriptClock sets it.

@@ -38,25 +38,48 @@ func (g *guard) check(ctx context.Context, cn *redis.Conn) error {
 	if err != nil {
 		return fmt.Errorf("%w: info replication: %w", ErrUnavailable, err)
 	}
-	id := infoField(info, "master_replid")
-	switch {
-	case id == "" && isSentinel(ctx, cn):
+	if infoField(info, "master_replid") == "" && isSentinel(ctx, cn) {
 		return nil
-	case infoField(info, "role") == "slave": // until it has all of its new master's data, its id is still the old one
-		g.tell()
-		return fmt.Errorf("%w", ErrReplica)
-	case !slices.Contains(*allowed, id):
-		g.tell()
-		return fmt.Errorf("%w", ErrReplaced)
+	}
+	if err := compare(info, *allowed); err != nil {
+		select {
+		case g.replaced <- struct{}{}:
+		default: // somebody is told already
+		}
+		return fmt.Errorf("%w", err)
 	}
 	return nil
 }
 
-func (g *guard) tell() {
-	select {
-	case g.replaced <- struct{}{}:
-	default: // somebody is told already
+// compare judges what Redis says of its replication.
+func compare(info string, allowed []string) error {
+	switch {
+	case infoField(info, "role") == "slave": // until it has all of its new master's data, its id is still the old one
+		return ErrReplica
+	case !slices.Contains(allowed, infoField(info, "master_replid")):
+		return ErrReplaced
+	default:
+		return nil
 	}
+}
+
+// Compare compares the masters as a new connection would: ErrReplaced, ErrReplica; ErrUnavailable where one does not answer.
+func (s *Store) Compare(ctx context.Context) error {
+	allowed := s.guard.allowed.Load()
+	if allowed == nil {
+		return nil
+	}
+	masters, err := s.masters(ctx)
+	for _, c := range masters {
+		info, asked := c.Info(ctx, "replication").Result()
+		if asked != nil {
+			return fmt.Errorf("%w: info replication: %w", ErrUnavailable, asked)
+		}
+		if err := compare(info, *allowed); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // isSentinel: the client asks a Sentinel where the master is, by the same hook. It holds nothing of ours.

@@ -58,7 +58,13 @@ func TestNoConnectionToAReplica(t *testing.T) {
 	w := newWorld(t)
 	now, err := w.store.Inspect(t.Context())
 	w.must(err)
+	w.must(w.store.Compare(t.Context())) // any
+	w.store.Allow([]string{"another"})
+	if err := w.store.Compare(t.Context()); !errors.Is(err, ErrReplaced) {
+		t.Errorf("compare with another: %v", err)
+	}
 	w.store.Allow(now.ReplicationIDs)
+	w.must(w.store.Compare(t.Context()))
 	w.must(w.store.probe.SlaveOf(t.Context(), "127.0.0.1", "1").Err())
 	info, err := w.store.probe.Info(t.Context(), "replication").Result()
 	if err != nil || !strings.Contains(info, now.ReplicationIDs[0]) {
@@ -84,6 +90,9 @@ func TestNoConnectionToAReplica(t *testing.T) {
 		t.Errorf("a new connection: %v", err)
 	}
 	told("a new one")
+	if err := w.store.Compare(t.Context()); !errors.Is(err, ErrReplica) {
+		t.Errorf("compare: %v", err)
+	}
 	if _, err := w.store.Inspect(t.Context()); !errors.Is(err, ErrReplica) {
 		t.Errorf("inspect: %v", err)
 	}
