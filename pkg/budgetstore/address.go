@@ -57,7 +57,7 @@ func bySentinel(address string) (*redis.FailoverOptions, error) {
 	path := strings.Trim(u.Path, "/")
 	switch _, err := strconv.Atoi(path); {
 	case query.Has("username"), query.Has("password"):
-		return nil, errors.New("the login of Redis stands before the host (user:password@host), that of the Sentinels in sentinel_username and sentinel_password_file")
+		return nil, errors.New("the Redis login stands before the host (user:password@host), that of the Sentinels in sentinel_username and sentinel_password_file")
 	case query.Get("master_name") != "":
 	case path != "" && err != nil:
 		return nil, fmt.Errorf("the name of the master is a parameter: ?master_name=%s, after the host or the number of the database", path)
