@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -82,8 +83,8 @@ func (s *Service) writeAnswer(w http.ResponseWriter, a answer) {
 	defer s.giveBack(room) // after Write, which keeps nothing of it
 	body := (*room)[:0]
 	switch b := a.body.(type) {
-	case []byte: // somebody else's
-		body = append(body, b...)
+	case []byte: // somebody else's: of a row, where it ends its line already
+		body = append(body, bytes.TrimSuffix(b, []byte{'\n'})...)
 	case appender:
 		body = b.appendJSON(body)
 	default:
