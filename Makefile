@@ -49,14 +49,14 @@ test-fast: need-go ## Tests that need no server (unit, property, golden, fuzz se
 test-integration: build ## Tests against real Redis, Postgres, ClickHouse engine, kfake and Apache Kafka
 	bin/weir part install --apache-kafka
 	@# Two packages side by side, as they mostly wait; those that take longest begin. The others have no such test.
-	WEIR_TEST_BIN=$(CURDIR)/bin go test -tags integration -p 2 -timeout 20m $(TESTFLAGS) $$( \
+	WEIR_TEST_BIN=$(CURDIR)/bin go test -tags integration -p 2 -timeout 45m $(TESTFLAGS) $$( \
 	  { printf '%s\n' loadtest/e2e services/admission pkg/cmd/weir; \
 	    grep -rlE '^//go:build integration' --include='*_test.go' $(MODULES) | xargs -n1 dirname | sort; } | awk '!seen[$$0]++ { print "./" $$0 }')
 
 .PHONY: e2e
 e2e: build ## Only the end-to-end tests
 	bin/weir part install --apache-kafka
-	WEIR_TEST_BIN=$(CURDIR)/bin go test -tags integration -timeout 20m $(TESTFLAGS) ./loadtest/...
+	WEIR_TEST_BIN=$(CURDIR)/bin go test -tags integration -timeout 45m $(TESTFLAGS) ./loadtest/...
 
 .PHONY: lint
 lint: need-go lint-format lint-vet lint-static lint-tidy check-gen check-mods ## gofmt, vet, staticcheck, style and import rules, generated files, modules
