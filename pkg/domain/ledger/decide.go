@@ -58,7 +58,7 @@ func (s *State) byReservation(e *Entry, m Message) (reversals []Entry, ok bool) 
 	r := s.reservations[reservationKey(e)]
 	actual := m == Late || m == External || m == Settle
 	switch {
-	case r.phase == none, r.before(e):
+	case r.free(e), r.before(e):
 		return nil, true
 	case r.after(e):
 		return nil, false
@@ -85,7 +85,7 @@ func (s *State) byResponse(e *Entry, m Message) (reversals []Entry, d Decision, 
 	switch {
 	case !known || r.reservationID != "" && r.reservationID == e.ReservationID:
 		return nil, Decision{}, false
-	case !r.own && e.ReservationID != "" && (m != External || r.reservationID == ""):
+	case !r.own && !r.entry.gone(e) && e.ReservationID != "" && (m != External || r.reservationID == ""):
 		return []Entry{r.entry.reverse(*e, stageShared)}, Decision{}, false
 	case e.IsOwn():
 		e.flag(FlagSharedResponse)

@@ -12,7 +12,7 @@
 //   - Ids are pure functions of the event and the stage.
 //   - Over all entries of an event that has a price, own + external nano-dollars are the counted cost, rounded up; the
 //     raw and billed totals are the sums of the lines.
-//   - A reversal is the exact negative of what it reverses, in the same windows, and counts as external.
+//   - A reversal is the exact negative of what it reverses, in the same windows, and counts as external. An entry is reversed once.
 //
 // Bound: State keeps for each event ever booked 60 bytes, 130 with a reservation and 260 with a provider's response id too, and
 // the entry itself for those that a later message may reverse, and at most window.MaxEach names of sub-scopes for each tenant,

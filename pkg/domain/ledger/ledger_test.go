@@ -389,3 +389,49 @@ func TestDoubledJournalEntry(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// Messages about two reservations and one free call, which share responses of the provider in any way, in any order, with
+// crashes: no entry is reversed twice. Its amount would be given back twice.
+func TestReversedOnce(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		var journal []Entry
+		restore := func() *State {
+			s := NewState()
+			for _, e := range journal {
+				s.Apply(e)
+			}
+			return s
+		}
+		s := restore()
+		for range rapid.IntRange(2, 8).Draw(rt, "messages") {
+			m := rapid.SampledFrom([]Message{Settle, Estimate, Expiry, Late, External}).Draw(rt, "message")
+			reservation := rapid.SampledFrom([]string{"", "r1", "r2"}[map[bool]int{true: 0, false: 1}[m == External]:]).Draw(rt, "reservation")
+			f := message(m, string(m)+reservation)
+			f.ReservationID, f.ResponseID = reservation, rapid.SampledFrom([]string{"", "resp-1", "resp-2"}).Draw(rt, "response")
+			f.EventID += f.ResponseID
+			f.OutputTokens = rapid.Int64Range(10, 11).Draw(rt, "tokens")
+			d := s.Decide(candidate(t, f))
+			if rapid.Bool().Draw(rt, "crash") { // some of the entries were written, then the event comes again
+				n := rapid.IntRange(0, len(d.Entries)).Draw(rt, "written")
+				journal = append(journal, d.Entries[:n]...)
+				s = restore()
+				again := s.Decide(candidate(t, f))
+				if n < len(d.Entries) && !reflect.DeepEqual(again.Entries, d.Entries[n:]) {
+					rt.Fatalf("after %d of %d entries: %+v", n, len(d.Entries), again)
+				}
+				d = again
+			}
+			for _, e := range d.Entries {
+				s.Apply(e)
+			}
+			journal = append(journal, d.Entries...)
+		}
+		by := map[string]string{}
+		for _, e := range journal {
+			if other, twice := by[e.ReversesID]; e.ReversesID != "" && twice {
+				rt.Fatalf("%s is reversed by %s and by %s", e.ReversesID, other, e.ID)
+			}
+			by[e.ReversesID] = e.ID
+		}
+	})
+}

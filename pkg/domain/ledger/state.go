@@ -25,12 +25,29 @@ const (
 	closed          // nothing more is booked
 )
 
+// kept is an entry that a later message may reverse, and the event that has reversed it; none while it stands.
+type kept struct {
+	Entry
+	reversedBy key
+}
+
+// gone reports whether another event than that of e has reversed it.
+func (k *kept) gone(e *Entry) bool {
+	return k != nil && k.reversedBy != (key{}) && k.reversedBy != eventKey(e)
+}
+
 // reservation is the state of one reservation. entry is kept while a later message may reverse it.
 type reservation struct {
 	phase phase
-	entry *Entry
+	entry *kept
 	// at is when it was reserved, Unix nanoseconds; 0 while no message of admission's has said so.
 	at int64
+}
+
+// free reports whether nothing is booked that concerns e: nothing at all, or usage that was taken over by whoever was charged
+// for the same response.
+func (r reservation) free(e *Entry) bool {
+	return r.phase == none || r.phase == external && r.entry.gone(e)
 }
 
 // before reports whether e is about a later reservation of the same id: one made after Postgres had forgotten the end of
@@ -44,7 +61,7 @@ type response struct {
 	in, out       int64 // tokens: what "the same content" means between a span and an event of one call
 	own           bool
 	reservationID string
-	entry         *Entry // external ones only: a settle reverses it
+	entry         *kept // external ones only: a settle reverses it
 }
 
 // State is what one partition's journal says so far. It is not safe for concurrent use.
@@ -85,22 +102,32 @@ func (s *State) Apply(e Entry) {
 	}
 	if !e.primary() {
 		s.half[k] = append(s.half[k], e.ID)
+		s.reversed(&e, k)
 		return
 	}
 	delete(s.half, k)
 	s.events[k] = key(e.ContentHash[:16])
 	s.note(&e)
-	kept := e
-	kept.RawUsage = nil
+	stays := &kept{Entry: e}
+	stays.RawUsage = nil
 	if e.ReservationID != "" && (e.Kind == Usage || e.Kind == Unsettled) {
-		s.reservations[reservationKey(&e)] = s.reservations[reservationKey(&e)].next(&kept)
+		s.reservations[reservationKey(&e)] = s.reservations[reservationKey(&e)].next(stays)
 	}
 	if e.ResponseID != "" && e.Kind == Usage {
 		r := response{in: e.InputTokens, out: e.OutputTokens, own: e.IsOwn(), reservationID: e.ReservationID}
 		if !r.own {
-			r.entry = &kept
+			r.entry = stays
 		}
 		s.responses[responseKey(&e)] = r
+	}
+}
+
+// reversed notes what a reversal is of, so that nothing else reverses it.
+func (s *State) reversed(e *Entry, by key) {
+	for _, k := range []*kept{s.reservations[reservationKey(e)].entry, s.responses[responseKey(e)].entry} {
+		if k != nil && k.ID == e.ReversesID {
+			k.reversedBy = by
+		}
 	}
 }
 
@@ -110,13 +137,13 @@ func (r reservation) after(e *Entry) bool {
 }
 
 // next is the phase after a primary entry.
-func (r reservation) next(e *Entry) reservation {
+func (r reservation) next(e *kept) reservation {
 	at := r.at
 	if !e.ReservedAt.IsZero() {
 		at = max(at, e.ReservedAt.UnixNano())
 	}
 	switch {
-	case r.phase != none && !r.before(e):
+	case !r.free(&e.Entry) && !r.before(&e.Entry):
 		return reservation{phase: closed, at: at}
 	case e.Kind == Unsettled:
 		return reservation{phase: expired, entry: e, at: at}
