@@ -32,8 +32,8 @@ func checkEntries(j *journal, book catalogs, r *Report) {
 		if e.RawCostUsd == nil {
 			if !reversal {
 				want := int64(0)
-				if e.GetOwnMode() == weirv1.OwnMode_OWN_MODE_UNSPECIFIED {
-					want = e.GetHeldNanos() // of a late figure: what was held stays charged until there is a price
+				if e.GetOwnNanos() == 0 {
+					want = e.GetHeldNanos() // what was held stays charged until there is a price
 				}
 				same(r, "journal", e.GetId()+" (unpriced) external nano-dollars", want, e.GetExternalNanos())
 			}

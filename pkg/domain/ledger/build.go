@@ -162,7 +162,7 @@ func (e *Entry) count(f Facts) error {
 	own := f.Hold != nil && (f.Message == Settle || f.Message == Estimate || f.Message == Expiry)
 	if own {
 		e.OwnMode, e.Own, e.Epoch = f.Hold.OwnMode, f.Hold.Own, f.Hold.Epoch
-		if f.Message == Expiry || !e.Priced() && e.Own == 0 {
+		if f.Message == Expiry {
 			e.Own = f.Hold.Held
 		}
 		if e.OwnMode == "" {
@@ -170,8 +170,8 @@ func (e *Entry) count(f Facts) error {
 		}
 	}
 	if !e.Priced() { // what was held is kept; nothing else is known
-		if f.Message == Late && f.Hold != nil {
-			e.External = f.Hold.Held // the hold is gone, or is reversed by this entry
+		if f.Hold != nil && e.Own == 0 { // of a late figure, or of a settle that had a price, of nothing, when admission looked
+			e.External = f.Hold.Held
 		}
 		return nil
 	}

@@ -211,13 +211,17 @@ func TestEntry(t *testing.T) {
 // Field reports 22 and 95: no price is not zero, and what was held stays counted.
 func TestUnpriced(t *testing.T) {
 	f := message(Settle, "s1")
-	f.Costing, f.Hold.Own = nil, 0
+	f.Costing, f.Hold.Own = nil, 0 // own is what the script has put in the place of the hold: that stands
 	e := candidate(t, f).Entry
-	if e.Priced() || !e.Has(FlagUnpriced) || e.Own != 10_000_000 || e.External != 0 || len(e.Lines) != 2 || e.Lines[0].Raw != nil {
+	if e.Priced() || !e.Has(FlagUnpriced) || e.Own != 0 || e.External != 10_000_000 || len(e.Lines) != 2 || e.Lines[0].Raw != nil {
 		t.Errorf("%+v", e)
 	}
 	if d := e.Delta(); d.Unpriced != 1 || !d.Raw.IsZero() || e.reverse(e, "x").Delta().Unpriced != -1 {
 		t.Errorf("%+v", d)
+	}
+	f.Hold.Own = f.Hold.Held // admission knew no price either
+	if e := candidate(t, f).Entry; e.Priced() || e.Own != 10_000_000 || e.External != 0 {
+		t.Errorf("%+v", e)
 	}
 	k := message(External, "k1")
 	k.Costing = nil
