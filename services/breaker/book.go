@@ -30,6 +30,7 @@ type book struct {
 	pending []ended // trips not yet published; they outlive a failed publication
 	room    *room
 	maxAge  time.Duration
+	now     func() time.Time
 	sweepAt int
 }
 
@@ -49,8 +50,8 @@ type room struct {
 // doubled.
 const firstSweep = 10_000
 
-func newBook(r *room, maxAge time.Duration) *book {
-	return &book{filter: journal.NewFilter(filterIDs, filterAge), roots: map[root]execution{}, room: r, maxAge: maxAge, sweepAt: firstSweep}
+func newBook(r *room, maxAge time.Duration, now func() time.Time) *book {
+	return &book{now: now, filter: journal.NewFilter(filterIDs, filterAge), roots: map[root]execution{}, room: r, maxAge: maxAge, sweepAt: firstSweep}
 }
 
 // take folds one journal record, once: a record below next is passed over. widest is the fan-out of its execution.
@@ -62,8 +63,12 @@ func (b *book) take(r bus.Record, limits limitsOf) (duplicate bool, widest int64
 	if err != nil {
 		return false, 0, fmt.Errorf("journal %d/%d: %w", r.Partition, r.Offset, err)
 	}
-	if e.RecordedAt.After(b.newest) {
-		b.newest = e.RecordedAt
+	recorded := e.RecordedAt
+	if now := b.now(); recorded.After(now) { // its producer's clock is ahead, which must make no other execution old
+		recorded = now
+	}
+	if recorded.After(b.newest) {
+		b.newest = recorded
 	}
 	if b.filter.Seen(e.ID, r.Offset, r.Timestamp) {
 		b.next = r.Offset + 1
@@ -85,7 +90,7 @@ func (b *book) take(r bus.Record, limits limitsOf) (duplicate bool, widest int64
 	if l := e.Lineage; l.Depth == 0 && x.who.agent == "" {
 		x.who = owner{l.AgentID, l.CostCenter}
 	}
-	b.roots[id] = execution{state, e.RecordedAt, x.who}
+	b.roots[id] = execution{state, recorded, x.who}
 	if trip != nil {
 		b.pending = append(b.pending, ended{id, *trip, x.who})
 	}

@@ -79,7 +79,7 @@ func (j *journalReader) assigned(ctx context.Context, claim bus.Claim, at bus.Co
 	if err := j.loaded(ctx); err != nil {
 		return 0, err
 	}
-	b := newBook(j.room, j.maxAge)
+	b := newBook(j.room, j.maxAge, j.now)
 	if err := j.restore(ctx, b, claim.Partition(), at.Offset); err != nil {
 		b.drop()
 		return 0, fmt.Errorf("restore: %w", err)

@@ -276,6 +276,27 @@ func TestBound(t *testing.T) {
 	}
 }
 
+// A record that a producer dated years ahead makes no other execution old: at the bound the partition stops, and forgets none
+// that runs, whose cost would begin anew.
+func TestClockAheadForgetsNoExecution(t *testing.T) {
+	m := newMemory()
+	ahead := entry(1, "acme", "ahead", 1)
+	ahead.RecordedAt = start.Add(20 * 365 * 24 * time.Hour)
+	m.put(t, entry(0, "acme", "runs", 1), ahead, entry(2, "acme", "late", 1))
+	p, partition := newProcess(t, m), bus.PartitionFor([]byte("acme"), topics.LedgerEntries.Partitions())
+	p.journal.room.bound = 2
+	p.journal.now = func() time.Time { return start.Add(time.Minute) }
+	if _, err := p.journal.assigned(t.Context(), claimOf(partition), bus.Committed{Offset: -1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.journal.handle(t.Context(), claimOf(partition), m.journal[partition]); err == nil || !strings.Contains(err.Error(), "-max-executions (2)") {
+		t.Errorf("%v", err)
+	}
+	if _, there := p.journal.book(partition).roots[root{"acme", "runs"}]; !there {
+		t.Error("an execution that runs is forgotten")
+	}
+}
+
 func FuzzRefusal(f *testing.F) {
 	f.Add(decision(f, "acme", "run", true).Value)
 	f.Add(decision(f, "", "", true).Value)

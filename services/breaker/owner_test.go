@@ -18,7 +18,7 @@ func TestTerminationNamesTheRootsAgent(t *testing.T) {
 		entries []ledger.Entry
 		want    owner
 	}{{[]ledger.Entry{child, lead, last}, owner{"lead", "sales"}}, {[]ledger.Entry{child, last}, owner{}}} {
-		b := newBook(&room{bound: 10}, 0)
+		b := newBook(&room{bound: 10}, 0, func() time.Time { return start.Add(time.Hour) })
 		for i, e := range c.entries {
 			r, err := ledgercodec.Record(e)
 			if err != nil {

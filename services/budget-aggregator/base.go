@@ -109,7 +109,7 @@ func (a *aggregator) publishBase(ctx context.Context, b *book, m raised) error {
 
 // asOf folds the journal below an offset into a book of its own, whose room the caller gives back.
 func (a *aggregator) asOf(ctx context.Context, partition int32, offset int64) (*book, error) {
-	past := newBook(partition, a.room)
+	past := newBook(partition, a.room, a.now)
 	if _, err := a.foldFromStart(ctx, past, offset); err != nil {
 		past.drop()
 		return nil, err

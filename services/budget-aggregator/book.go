@@ -49,6 +49,7 @@ type book struct {
 	// readTo is up to where the own output was read along.
 	readTo int64
 	room   *room
+	now    func() time.Time
 }
 
 // room counts the totals of all partitions against one bound.
@@ -57,8 +58,8 @@ type room struct {
 	bound int64
 }
 
-func newBook(partition int32, r *room) *book {
-	return &book{partition: partition, totals: map[key]window.Total{}, dirty: map[key]struct{}{}, bases: map[string]int64{},
+func newBook(partition int32, r *room, now func() time.Time) *book {
+	return &book{now: now, partition: partition, totals: map[key]window.Total{}, dirty: map[key]struct{}{}, bases: map[string]int64{},
 		gone: map[string]struct{}{}, filter: journal.NewFilter(filterIDs, filterAge), room: r}
 }
 

@@ -20,7 +20,7 @@ import (
 const (
 	branchLate = 9 * 24 * time.Hour
 	branchKept = 17 * 24 * time.Hour
-	// ageEvery is how often that is looked for, by the journal's time: each total is looked at.
+	// ageEvery is how often that is looked for: each total is looked at.
 	ageEvery = time.Hour
 )
 
@@ -38,9 +38,12 @@ func branchesOf(e ledger.Entry) []key {
 	return keys
 }
 
-// age removes the totals of branches that nothing can come for any more, as of an entry's time. They are gone from the
-// output with the next publication.
+// age removes the totals of branches that nothing can come for any more, as of when an entry was recorded: by its producer's
+// clock, which may be ahead, so at most by ours. They are gone from the output with the next publication.
 func (b *book) age(now time.Time) {
+	if ours := b.now(); now.After(ours) {
+		now = ours
+	}
 	if now.Sub(b.aged) < ageEvery {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-project/weir/pkg/domain/ledger"
 	"github.com/weir-project/weir/pkg/domain/window"
 	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/gen/weirv1"
 )
 
 const day = 24 * time.Hour
@@ -97,5 +98,25 @@ func TestBranchesEnd(t *testing.T) {
 				t.Errorf("cut %d, %s: in the output: %q", cut, name, got)
 			}
 		}
+	}
+}
+
+// A record that a producer dated years ahead ends no branch: what comes after it adds to what came before.
+func TestClockAheadEndsNoBranch(t *testing.T) {
+	m := newMemory()
+	ahead := entry(t, "2", "acme", "other", start, "0.1")
+	ahead.RecordedAt = start.Add(20000 * day)
+	put(t, m.Produce, inBranch(t, "1", "b", start, 0), ahead, inBranch(t, "3", "b", start.Add(time.Hour), 0))
+	p, partition := newProcess(t, m), bus.PartitionFor([]byte("acme"), topics.LedgerEntries.Partitions())
+	p.now = func() time.Time { return start.Add(day) }
+	if err := p.assign(t, claimOf(partition, 1), -1); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.handle(t.Context(), claimOf(partition, 1), m.records[topics.LedgerEntries.Name()][partition]); err != nil {
+		t.Fatal(err)
+	}
+	of := key{"acme", weirv1.ScopeKind_SCOPE_KIND_EXECUTION_BRANCH, "b", weirv1.WindowKind_WINDOW_KIND_EXECUTION, 0}
+	if total := p.book(partition).totals[of]; total.Entries != 2 || total.Own != 200_000_000 {
+		t.Errorf("%+v", total)
 	}
 }

@@ -19,6 +19,7 @@ type aggregator struct {
 	produce func(context.Context, ...bus.Record) error
 	room    *room
 	every   time.Duration
+	now     func() time.Time
 
 	mu    sync.Mutex
 	books map[int32]*owned

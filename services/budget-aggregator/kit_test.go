@@ -286,7 +286,8 @@ func newProcess(t testing.TB, m *memory) *process {
 	}
 	p := &process{m: m, cut: -1}
 	p.aggregator = &aggregator{log: slog.New(slog.DiscardHandler), metrics: metrics, reader: m, produce: p.publish,
-		room: &room{bound: 1 << 20}, every: time.Hour, books: map[int32]*owned{}}
+		room: &room{bound: 1 << 20}, every: time.Hour, books: map[int32]*owned{},
+		now: func() time.Time { return start.Add(365 * day) }}
 	return p
 }
 

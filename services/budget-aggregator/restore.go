@@ -84,7 +84,7 @@ func (r *restored) doubt(committed int64) string {
 // restore rebuilds the state of a partition as of the committed offset or later. mark is the last marker whose base should
 // be in the output and is not.
 func (a *aggregator) restore(ctx context.Context, claim bus.Claim, committed int64) (b *book, mark *raised, err error) {
-	r := &restored{book: newBook(claim.Partition(), a.room), suspect: map[key]struct{}{}, based: newBasesRead()}
+	r := &restored{book: newBook(claim.Partition(), a.room, a.now), suspect: map[key]struct{}{}, based: newBasesRead()}
 	defer func() {
 		if err != nil {
 			r.drop()

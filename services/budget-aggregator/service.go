@@ -48,7 +48,7 @@ func build(cfg Config, deps service.Deps, table windowTable) (*service.Process, 
 		return nil, fmt.Errorf("budget-aggregator: %w", err)
 	}
 	a := &aggregator{log: deps.Log, metrics: m, reader: s.Conn, produce: s.Producer.Produce,
-		room: &room{bound: int64(cfg.MaxWindows)}, every: cfg.ReadAlong, books: map[int32]*owned{}}
+		room: &room{bound: int64(cfg.MaxWindows)}, every: cfg.ReadAlong, now: deps.Now, books: map[int32]*owned{}}
 	journal, err := s.Conn.Consumer(bus.ConsumerConfig{Group: Group, Topics: []bus.Topic{topics.LedgerEntries}, SessionTimeout: cfg.Session,
 		OnAssigned: a.assigned, OnRevoked: a.release, OnLost: a.release}, a.handle)
 	if err != nil {

@@ -233,7 +233,7 @@ func TestIdleOwnerRepairs(t *testing.T) {
 	put(t, b.producer.Produce, entries...)
 	b.start(t, newTable())
 	b.settled(t, nil, entries)
-	dead := newBook(bus.PartitionFor([]byte("acme"), topics.BudgetWindows.Partitions()), &room{bound: 10})
+	dead := newBook(bus.PartitionFor([]byte("acme"), topics.BudgetWindows.Partitions()), &room{bound: 10}, time.Now)
 	if err := dead.fold(entries[0], 0); err != nil {
 		t.Fatal(err)
 	}
