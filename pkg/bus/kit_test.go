@@ -14,10 +14,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/testkit"
 )
 
 // limit is how long any condition may take before a test fails; nothing waits that long when all is well.
-const limit = 30 * time.Second
+const limit = 2 * time.Minute
 
 func within(t *testing.T) context.Context {
 	t.Helper()
@@ -48,6 +49,7 @@ func startKafka(t *testing.T, topics ...bus.Topic) *kafka {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
+	testkit.Patient(cluster)
 	address, err := bus.ParseAddress("kafka://" + strings.Join(cluster.ListenAddrs(), ","))
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +81,7 @@ func (k *kafka) admin() *bus.Admin {
 
 func newProducer(t *testing.T, conn *bus.Conn, topics ...bus.Topic) *bus.Producer {
 	t.Helper()
-	p, err := conn.Producer(bus.ProducerConfig{DeliveryTimeout: 10 * time.Second}, topics...)
+	p, err := conn.Producer(bus.ProducerConfig{DeliveryTimeout: limit}, topics...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,6 +100,23 @@ func (k *kafka) fill(topic bus.Topic, partition int32, from, n int) {
 	}
 	if err := p.Produce(within(k.t), records...); err != nil {
 		k.t.Fatal(err)
+	}
+}
+
+// committed waits until a group stands there in partition 0.
+func (k *kafka) committed(ctx context.Context, group string, topic bus.Topic, offset int64) {
+	k.t.Helper()
+	a := k.admin()
+	for {
+		at, err := a.CommittedOffsets(ctx, group, topic)
+		if err == nil && at[0].Offset == offset {
+			return
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			k.t.Fatalf("never: %s at %d; it is at %v, %v", group, offset, at, err)
+		}
 	}
 }
 

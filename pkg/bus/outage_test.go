@@ -2,38 +2,35 @@ package bus_test
 
 import (
 	"context"
-	"net"
+	"fmt"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/embedded/part"
+	"github.com/weir-project/weir/pkg/testkit"
 )
 
 // The broker goes away and comes back at its address with its data: consumer, follower and producer go on by themselves.
 func TestKafkaAwayAndBack(t *testing.T) {
 	topic := testTopic("t", 1)
 	dir := t.TempDir()
-	start := func(port int) *kfake.Cluster {
-		opts := []kfake.Opt{kfake.NumBrokers(1), kfake.DataDir(dir), kfake.SeedTopics(1, "t")}
-		if port > 0 {
-			opts = append(opts, kfake.Ports(port))
-		}
-		c, err := kfake.NewCluster(opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	cluster := start(0)
-	_, p, err := net.SplitHostPort(cluster.ListenAddrs()[0])
+	port, err := part.FreePort() // no client that dials it meanwhile is lent it
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, _ := strconv.Atoi(p)
-	a, err := bus.ParseAddress("kafka://127.0.0.1:" + p)
+	start := func() *kfake.Cluster {
+		c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(dir), kfake.SeedTopics(1, "t"), kfake.Ports(port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		testkit.Patient(c)
+		return c
+	}
+	cluster := start()
+	a, err := bus.ParseAddress(fmt.Sprintf("kafka://127.0.0.1:%d", port))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,11 +61,13 @@ func TestKafkaAwayAndBack(t *testing.T) {
 	}
 	handled.wait(ctx, t, "the first records are handled", want(5))
 	followed.wait(ctx, t, "the first records are followed", want(5))
+	// The broker that comes back knows no members: who begins again begins at what was committed.
+	k.committed(ctx, "g", topic, 5)
 
 	cluster.Close()
 	produced := make(chan error, 1)
 	go func() { produced <- produce(5, 5) }() // waits for the broker
-	back := start(port)
+	back := start()
 	t.Cleanup(back.Close)
 	if err := receive(ctx, t, "the producer goes on", produced); err != nil {
 		t.Fatal(err)

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/weir-project/weir/pkg/embedded/kafka"
 	"github.com/weir-project/weir/pkg/embedded/part"
@@ -28,6 +30,17 @@ func KafkaCluster(t testing.TB, opts ...kfake.Opt) (address string, cluster *kfa
 	check(t, err)
 	t.Cleanup(cluster.Close)
 	return "kafka://" + strings.Join(cluster.ListenAddrs(), ","), cluster
+}
+
+// Patient lets a broker wait for two minutes before it takes a silent member's partitions away, whatever session the members
+// ask for: they send heartbeats as often as a short session wants it, so that a group moves fast, and none of them is dropped
+// where the machine stood still for that long. Who leaves is gone at once.
+func Patient(cluster *kfake.Cluster) {
+	cluster.ControlKey(int16(kmsg.JoinGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		req.(*kmsg.JoinGroupRequest).SessionTimeoutMillis = int32((2 * time.Minute).Milliseconds())
+		return nil, nil, false
+	})
 }
 
 // KafkaServer runs the kfake process of `weir up`, with a data folder: for tests that kill it and start it again.
