@@ -121,10 +121,13 @@ func (b *broker) published() (firsts map[string][]string, total int) {
 	return firsts, total
 }
 
+// patience bounds every wait of these tests; nothing waits that long when all is well.
+const patience = 2 * time.Minute
+
 // until polls a condition that another process or goroutine will bring about.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	tick, deadline := time.NewTicker(10*time.Millisecond), time.After(30*time.Second)
+	tick, deadline := time.NewTicker(10*time.Millisecond), time.After(patience)
 	defer tick.Stop()
 	for !ok() {
 		select {

@@ -64,13 +64,16 @@ func TestMarkersKeepTheirPlace(t *testing.T) {
 	work.Go(func() {
 		n := topics.UsageEvents.Partitions()
 		for lost := int64(1); lost <= raises; lost++ {
-			_, err := store.RaiseEpoch(t.Context(), lost, lost+1, 1, pgstore.EpochMarkers(secret, lost+1, usageevent.EpochRaised, n))
-			if err == nil {
-				_, err = store.AddBarrier(t.Context(), lost+1, pgstore.EpochMarkers(secret, lost+1, usageevent.EpochBarrier, n))
-			}
-			if err == nil {
-				err = finish(t, store, lost+1)
-			}
+			err := errors.Join(
+				patiently(func() error {
+					_, err := store.RaiseEpoch(t.Context(), lost, lost+1, 1, pgstore.EpochMarkers(secret, lost+1, usageevent.EpochRaised, n))
+					return err
+				}),
+				patiently(func() error {
+					_, err := store.AddBarrier(t.Context(), lost+1, pgstore.EpochMarkers(secret, lost+1, usageevent.EpochBarrier, n))
+					return err
+				}),
+				finish(t, store, lost+1))
 			if err != nil {
 				t.Error(err)
 			}
@@ -149,9 +152,23 @@ func checkPlaces(t *testing.T, b *broker, secret identity.Secret, partition int3
 	return events, markers
 }
 
-// finish opens an epoch as the leader of its recovery does.
+// patiently repeats what ends in flight have kept waiting for 2 s, as its callers do.
+func patiently(mark func() error) error {
+	for deadline := time.Now().Add(patience); ; {
+		err := mark()
+		if err == nil || !strings.Contains(err.Error(), "lock timeout") || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// finish opens an epoch as the leader of its recovery does. The server gives the lead of the last one back when it has
+// noticed that its connection is closed, so it is asked until then.
 func finish(t *testing.T, store *pgstore.Store, epoch int64) error {
 	lead, err := store.TryLead(t.Context())
+	for deadline := time.Now().Add(patience); lead == nil && err == nil && time.Now().Before(deadline); {
+		lead, err = store.TryLead(t.Context())
+	}
 	if err != nil {
 		return err
 	}
