@@ -1,10 +1,12 @@
 package instance
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +34,7 @@ func program(t *testing.T, path, build string) {
 func TestRunsKnowsAnotherBuild(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "admission")
 	program(t, path, "one")
-	p, err := part.Spawn(part.Command{Kind: "admission", Path: path, Args: []string{"60"}, LogFile: path + ".log"})
+	p, err := part.Spawn(part.Command{Kind: "admission", Path: path, Args: []string{"600"}, LogFile: path + ".log"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,34 +60,64 @@ func TestRunsKnowsAnotherBuild(t *testing.T) {
 	}
 }
 
-// A new build beside a running instance: its services are started anew, those of the same build are left alone.
-func TestUpServicesRestartsAnotherBuild(t *testing.T) {
-	bin := t.TempDir()
-	var said []string
-	c := Config{Dir: Dir(t.TempDir()), Bin: bin, Say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+// running is an instance of which the services run, as programs of one build in bin.
+func running(t *testing.T, c Config) State {
+	t.Helper()
 	if err := os.MkdirAll(string(c.Dir)+"/log", 0o700); err != nil {
 		t.Fatal(err)
 	}
 	s := parts("postgres://u:p@127.0.0.1:3/d")
-	t.Cleanup(func() {
-		for _, v := range s.Services {
-			_ = v.Kill()
-		}
-	})
 	for _, name := range Programs() {
-		path := filepath.Join(bin, name)
+		path := filepath.Join(c.Bin, name)
 		program(t, path, "old")
-		p, err := part.Spawn(part.Command{Kind: name, Path: path, Args: []string{"60"}, LogFile: c.Dir.Log(name)})
+		p, err := part.Spawn(part.Command{Kind: name, Path: path, Args: []string{"600"}, LogFile: c.Dir.Log(name)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = p.Kill() })
-		v := Service{Name: name, Program: name, Part: *p, Settings: settings(c.Dir.serviceCommand(bin, name, name, "", s))}
+		v := Service{Name: name, Program: name, Part: *p, Settings: settings(c.Dir.serviceCommand(c.Bin, name, name, "", s))}
 		if v.Address = "http://127.0.0.1:0"; name == "admission" {
 			v.GRPC = "127.0.0.1:0"
 		}
 		s.Services = append(s.Services, v)
 	}
+	return s
+}
+
+// Goal: a service that was killed just before, and was still seen to run, is started again. Method: one is killed while `up` waits
+// until all are ready; what is started in its stead ends at once, which is no reason to go on.
+func TestUpServicesStartsAgainWhatEnded(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	c := Config{Dir: Dir(t.TempDir()), Bin: t.TempDir()}
+	s := running(t, c)
+	breaker := s.Services[0]
+	var said []string
+	c.Say = func(format string, args ...any) {
+		said = append(said, fmt.Sprintf(format, args...))
+		if len(said) == 1 { // how many are ready
+			if err := breaker.Kill(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	err := c.runServices(t.Context(), &s)
+	var e ended
+	if !errors.As(err, &e) || e.Name != "breaker" || e.PID == breaker.PID || !slices.Contains(said, "breaker ended meanwhile; starting it again") {
+		t.Errorf("%v, said %q", err, said)
+	}
+}
+
+// A new build beside a running instance: its services are started anew, those of the same build are left alone.
+func TestUpServicesRestartsAnotherBuild(t *testing.T) {
+	bin := t.TempDir()
+	var said []string
+	c := Config{Dir: Dir(t.TempDir()), Bin: bin, Say: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	s := running(t, c)
+	t.Cleanup(func() {
+		for _, v := range s.Services {
+			_ = v.Kill()
+		}
+	})
 	before := map[string]int{}
 	for _, v := range s.Services {
 		before[v.Name] = v.PID
@@ -106,23 +138,28 @@ func TestUpServicesRestartsAnotherBuild(t *testing.T) {
 
 // Goal: an upgrade leaves services their ports, also those that another instance remembers for one of its own that is dead.
 func TestUpgradeKeepsPorts(t *testing.T) {
+	var ports []int // claimed, so that no other test takes one
+	for range len(Programs()) + 1 {
+		port, err := part.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports = append(ports, port)
+	}
 	marks := t.TempDir()
-	t.Setenv("TMPDIR", marks)
+	t.Setenv("TMPDIR", marks) // others of the test's own
 	bin := t.TempDir()
 	c := Config{Dir: Dir(t.TempDir()), Bin: bin, Say: func(string, ...any) {}}
 	if err := os.MkdirAll(string(c.Dir)+"/log", 0o700); err != nil {
 		t.Fatal(err)
 	}
 	port := func() int {
-		t.Helper()
-		port, err := part.Unused(0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return port
+		next := ports[0]
+		ports = ports[1:]
+		return next
 	}
 	gone := func(port int) part.Part {
-		return part.Part{PID: 1, Start: 1, Address: fmt.Sprintf("http://127.0.0.1:%d", port)}
+		return part.Part{PID: noPID, Start: 1, Address: fmt.Sprintf("http://127.0.0.1:%d", port)}
 	}
 	s, other := parts("postgres://u:p@127.0.0.1:3/d"), State{Parts: []Part{{"redis", sleeper(t, "redis-server", "redis://127.0.0.1:1/0")}}}
 	t.Cleanup(func() {
@@ -135,7 +172,7 @@ func TestUpgradeKeepsPorts(t *testing.T) {
 		path := filepath.Join(bin, name)
 		program(t, path, "old")
 		at := port()
-		p, err := part.Spawn(part.Command{Kind: name, Path: path, Args: []string{"60"}, LogFile: c.Dir.Log(name), Address: fmt.Sprintf("http://127.0.0.1:%d", at)})
+		p, err := part.Spawn(part.Command{Kind: name, Path: path, Args: []string{"600"}, LogFile: c.Dir.Log(name), Address: fmt.Sprintf("http://127.0.0.1:%d", at)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +230,7 @@ func TestUpgradeStopsAllCopiesFirst(t *testing.T) {
 		s.Services = append(s.Services, Service{Name: name, Program: "admission", GRPC: "127.0.0.1:0", Part: sleeper(t, "admission", "http://127.0.0.1:0")})
 		script += fmt.Sprintf("[ -e /proc/%d/exe ] && n=$((n + 1))\n", s.Services[i].PID) // one that waits to be reaped has none
 	}
-	script += "echo $n >>" + found + "\nexec sleep 60\n"
+	script += "echo $n >>" + found + "\nexec sleep 600\n"
 	for _, name := range Programs() {
 		program(t, filepath.Join(bin, name), "any")
 	}
@@ -204,7 +241,7 @@ func TestUpgradeStopsAllCopiesFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := strings.Repeat("0\n", 3)
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for got := ""; strings.Count(got, "\n") < strings.Count(want, "\n"); {
 		select {
 		case <-deadline:

@@ -65,7 +65,7 @@ func (c Config) upServices(s *State) error {
 		}
 		for _, w := range group {
 			old, known := find(s.Services, w.name)
-			if known && old.Alive() {
+			if known && old.Runs() {
 				continue
 			}
 			port, grpc, err := c.portsOf(old, w, held, taken)

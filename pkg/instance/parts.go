@@ -40,7 +40,7 @@ func (c Config) upParts(ctx context.Context, s *State) error {
 			s.setPart(Part{name, part.Part{Kind: KindExternal, Address: own}})
 		case !known:
 			missing = append(missing, name)
-		case old.Ours() && !old.Alive():
+		case old.Ours() && !old.Runs():
 			if err := c.Dir.checkData(name); err != nil {
 				return err
 			}

@@ -11,16 +11,14 @@ import (
 	"github.com/weir-project/weir/pkg/pgstore"
 )
 
-// sealWithin bounds the seal: `weir down` has its own time.
-const sealWithin = 2 * time.Second
-
 // errNotSealed: the counters are not those that a seal would vouch for.
 var errNotSealed = errors.New("the budget store is not whole, or is being recovered")
 
 // seal leaves the same random token in Postgres and in Redis, now that nobody writes to Redis any more. A Redis that comes
-// back with it has lost nothing, so the next start needs no recovery (design.md 4.4).
-func seal(ctx context.Context, s State) error {
-	ctx, cancel := context.WithTimeout(ctx, sealWithin)
+// back with it has lost nothing, so the next start needs no recovery (design.md 4.4). It takes what `weir down` has left: where
+// it is late on a busy machine, the next start waits for the longest lease.
+func seal(by time.Time, s State) error {
+	ctx, cancel := context.WithDeadline(context.Background(), by)
 	defer cancel()
 	postgres, _ := s.Part("postgres")
 	redis, _ := s.Part("redis")

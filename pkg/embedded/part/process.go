@@ -81,23 +81,36 @@ func keepDescriptorsHere() {
 // after the last closing bracket (proc(5)). A zombie counts as ended, unless threads of its own (field 20) are still on their
 // way out: until then its ports are taken.
 func startTicks(pid int) (ticks uint64, alive bool) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, false
-	}
-	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	f := stat(pid)
 	if len(f) < 20 {
 		return 0, false
 	}
-	ticks, err = strconv.ParseUint(f[19], 10, 64)
+	ticks, err := strconv.ParseUint(f[19], 10, 64)
 	ended := f[0] == "X" || f[0] == "Z" && (f[17] == "0" || f[17] == "1")
 	return ticks, err == nil && !ended
+}
+
+// stat is /proc/PID/stat from its third field on; nothing where there is no such process.
+func stat(pid int) []string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 }
 
 // Alive reports whether the very process that was remembered still runs.
 func (p *Part) Alive() bool {
 	ticks, alive := startTicks(p.PID)
 	return alive && ticks == p.Start
+}
+
+// Runs is Alive for whoever goes on to rely on it: where the process was killed and is on its way out, it waits for its end.
+func (p *Part) Runs() bool {
+	if f := stat(p.PID); len(f) > 0 && f[0] == "Z" {
+		p.waitGone(killWait)
+	}
+	return p.Alive()
 }
 
 // Kill ends the part at once, as a crash would, and waits until it is gone.
