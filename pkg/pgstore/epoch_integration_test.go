@@ -50,6 +50,14 @@ func (f fixture) connect() *pgx.Conn {
 	return conn
 }
 
+// raise takes a lost epoch's place; where ends in flight have kept it waiting for 2 s it is repeated, as its callers do.
+func (f fixture) raise(ctx context.Context, lost int64) (raised bool, err error) {
+	for tries := 0; tries == 0 || err != nil && strings.Contains(err.Error(), "lock timeout") && tries < 30; tries++ {
+		raised, err = f.RaiseEpoch(ctx, lost, lost+1, 1, marks(lost+1, "raised"))
+	}
+	return raised, err
+}
+
 // Goal: of many that see the loss one raises, with one set of markers; nobody raises an epoch that is not the lost one.
 func TestOneRaises(t *testing.T) {
 	f := open(t)
@@ -61,7 +69,7 @@ func TestOneRaises(t *testing.T) {
 		for range 8 {
 			done.Go(func() {
 				start.Wait()
-				raised, err := f.RaiseEpoch(t.Context(), lost, lost+1, 1, marks(lost+1, "raised"))
+				raised, err := f.raise(t.Context(), lost)
 				if err != nil {
 					t.Error(err)
 				}
@@ -176,12 +184,13 @@ func TestEndInFlightWhileRaising(t *testing.T) {
 	if raised, err := f.RaiseEpoch(t.Context(), 7, 8, 1, marks(8, "raised")); raised || err == nil || !strings.Contains(err.Error(), "lock timeout") {
 		t.Fatalf("raised past an end in flight: %v, %v", raised, err)
 	}
+	watch := f.connect() // before the raise, which waits for 2 s only
 	done := make(chan error, 1)
 	go func() {
 		_, err := f.RaiseEpoch(t.Context(), 7, 8, 1, marks(8, "raised"))
 		done <- err
 	}()
-	f.waitForLock()
+	f.waitForLock(watch)
 	after := make(chan error, 1)
 	go func() { // comes while the raise waits: it must see the new epoch
 		r := row("r2", pgstore.Settled)
@@ -203,12 +212,12 @@ func TestEndInFlightWhileRaising(t *testing.T) {
 func TestRaisePastAStoppedProcess(t *testing.T) {
 	f := open(t)
 	stopped := f.connect() // without our time-outs, as in the midst of a batch
+	begin, raised := time.Now(), false
 	tx, err := stopped.Begin(t.Context())
 	f.must(err)
 	f.must(outbox.Append(t.Context(), tx, *event("never")))
 	_, err = tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock_shared($1)", pgstore.EpochLock)
 	f.must(err)
-	begin, raised := time.Now(), false
 	for tries := 0; !raised; tries++ {
 		if raised, err = f.RaiseEpoch(t.Context(), 7, 8, 1, marks(8, "raised")); err != nil && tries > 10 {
 			t.Fatal(err)
@@ -226,10 +235,9 @@ func TestRaisePastAStoppedProcess(t *testing.T) {
 }
 
 // waitForLock returns once somebody waits for EpochLock.
-func (f fixture) waitForLock() {
+func (f fixture) waitForLock(conn *pgx.Conn) {
 	f.t.Helper()
-	conn := f.connect()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for waiting := false; !waiting; {
 		f.must(conn.QueryRow(f.t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)").Scan(&waiting))
 		if time.Now().After(deadline) {
@@ -242,7 +250,7 @@ func (f fixture) waitForLock() {
 // with many writers, two raisers, and a relay that reads along in small batches; over and over.
 func TestMarkersStandBetweenEpochs(t *testing.T) {
 	f := open(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	const rounds, writers, ends = 6, 8, 15
 	var published []string
@@ -261,7 +269,7 @@ func TestMarkersStandBetweenEpochs(t *testing.T) {
 		}
 		for range 2 {
 			work.Go(func() {
-				if _, err := f.RaiseEpoch(ctx, lost, lost+1, 1, marks(lost+1, "raised")); err != nil {
+				if _, err := f.raise(ctx, lost); err != nil {
 					t.Error(err)
 				}
 			})
@@ -370,7 +378,7 @@ func TestLead(t *testing.T) {
 		t.Fatal(err)
 	}
 	var second *pgstore.Lead
-	for deadline := time.Now().Add(20 * time.Second); second == nil; {
+	for deadline := time.Now().Add(patience); second == nil; {
 		if second, err = f.TryLead(ctx); err != nil || time.Now().After(deadline) {
 			t.Fatal("nobody leads", err)
 		}
@@ -418,25 +426,27 @@ func TestSeal(t *testing.T) {
 	seal(8, "z", false)
 }
 
-// Goal: ActiveAt is written at most once a second over all replicas, and never lags further behind.
+// Goal: ActiveAt is written at most once a second over all replicas, and never lags further behind. All by Postgres' clock: ours
+// may stand still between two statements.
 func TestTouch(t *testing.T) {
 	f := open(t)
-	var writes int
-	var last time.Time
-	for begin := time.Now(); time.Since(begin) < 2500*time.Millisecond; {
+	last := f.epochRow().ActiveAt
+	for writes := 0; writes < 2; {
+		before := f.epochRow().Now
 		e, ok, err := f.TouchEpoch(t.Context())
 		if err != nil || !ok {
 			t.Fatal(ok, err)
 		}
-		if e.Now.Sub(e.ActiveAt) > 1100*time.Millisecond {
-			t.Fatalf("active at %s, read at %s", e.ActiveAt, e.Now)
+		if e.ActiveAt.Before(before.Add(-time.Second)) {
+			t.Fatalf("active at %s, touched after %s", e.ActiveAt, before)
 		}
-		if !e.ActiveAt.Equal(last) {
-			writes, last = writes+1, e.ActiveAt
+		if e.ActiveAt.Equal(last) {
+			continue
 		}
-	}
-	if writes > 4 {
-		t.Errorf("%d values in 2.5 s", writes)
+		if e.ActiveAt.Sub(last) < time.Second {
+			t.Errorf("written at %s and again at %s", last, e.ActiveAt)
+		}
+		writes, last = writes+1, e.ActiveAt
 	}
 	if _, ok, err := openNew(t).TouchEpoch(t.Context()); ok || err != nil {
 		t.Errorf("no epoch: %v, %v", ok, err)

@@ -69,7 +69,7 @@ func (g *gate) fill(t *testing.T) []<-chan error {
 // until waits for something about the group.
 func (g *gate) until(t *testing.T, what func() bool) {
 	t.Helper()
-	for deadline := time.After(10 * time.Second); ; {
+	for deadline := time.After(2 * time.Minute); ; {
 		g.group.mu.Lock()
 		ok := what()
 		g.group.mu.Unlock()

@@ -35,7 +35,7 @@ func TestLeadOfAVanishedServer(t *testing.T) {
 		if err == nil {
 			t.Error("it still leads")
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("it waits")
 	}
 }

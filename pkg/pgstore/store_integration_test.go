@@ -23,6 +23,9 @@ import (
 	"github.com/weir-project/weir/pkg/testkit"
 )
 
+// patience bounds every wait of these tests; nothing waits that long when all is well.
+const patience = 2 * time.Minute
+
 type fixture struct {
 	t       testing.TB
 	address string
@@ -33,7 +36,7 @@ type fixture struct {
 // noticed that its connection is closed, so it is asked until then.
 func (f fixture) reopen(epoch int64, ids []string) error {
 	lead, err := f.TryLead(f.t.Context())
-	for deadline := time.Now().Add(30 * time.Second); lead == nil && err == nil && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); lead == nil && err == nil && time.Now().Before(deadline); {
 		lead, err = f.TryLead(f.t.Context())
 	}
 	if err != nil {
@@ -175,7 +178,6 @@ func TestRowRoundTrip(t *testing.T) {
 	}
 }
 
-// Goal: one late figure, and only where one is due.
 // Goal: what was held is corrected in the row of that settle, its answer with it, and in no other.
 func TestSetHeld(t *testing.T) {
 	f := open(t)
@@ -206,6 +208,7 @@ func TestSetHeld(t *testing.T) {
 	}
 }
 
+// Goal: one late figure, and only where one is due.
 func TestLate(t *testing.T) {
 	f := open(t)
 	estimated := row("estimated", pgstore.Settled)

@@ -24,7 +24,7 @@ import (
 )
 
 // limit is how long any condition may take before a test fails.
-const limit = 30 * time.Second
+const limit = 2 * time.Minute
 
 // broker is one Kafka with the topics, and a connection of the test's own.
 type broker struct {
@@ -38,6 +38,7 @@ type broker struct {
 func startBroker(t *testing.T) *broker {
 	t.Helper()
 	address, cluster := testkit.KafkaCluster(t, kfake.GroupMinSessionTimeout(100*time.Millisecond))
+	testkit.Patient(cluster)
 	parsed, err := bus.ParseAddress(address)
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ import (
 )
 
 // patience bounds every wait of these tests.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // rig is a Kafka with catalogs and a migrated ClickHouse database.
 type rig struct {
@@ -57,6 +57,7 @@ func newRig(t *testing.T, database string) *rig {
 	t.Helper()
 	r := &rig{t: t, database: database}
 	r.kafka, r.cluster = testkit.KafkaCluster(t)
+	testkit.Patient(r.cluster)
 	r.table = r.migrated(database)
 	r.conn = must[*bus.Conn](t)(bus.Connect(bus.Options{Address: must[bus.Address](t)(bus.ParseAddress(r.kafka)), ClientID: "test", Log: quietLog(), Metrics: prometheus.NewRegistry(), Now: time.Now}))
 	admin := must[*bus.Admin](t)(r.conn.Admin())
@@ -238,12 +239,13 @@ func TestEndToEnd(t *testing.T) {
 	r.produce(astray(events[:10])...)
 	want := r.settled(61)
 	r.await("rows", func() string { return r.sql("SELECT toString(count()) FROM agent_cost_ledger") }, want)
+	// Two of the reasons are of acme's own partition, unknown_tenant of nobody's: it was moved there first. No row tells of that
+	// partition, so its dead letter is waited for while there is somebody who writes it.
+	r.await("dead letters", func() string { got, _ := r.deadLetters(poison); return got }, "conflict 1, malformed 1, no_id 1, unknown_tenant 1")
 	stop()
 	if got := r.sql(sums); got != "64 64 0.21 0.252 1" {
 		t.Errorf("after everything was sent again: %s", got)
 	}
-	// Two of the reasons are of acme's own partition, unknown_tenant of nobody's: it was moved there first.
-	r.await("dead letters", func() string { got, _ := r.deadLetters(poison); return got }, "conflict 1, malformed 1, no_id 1, unknown_tenant 1")
 	if _, found := r.deadLetters(poison); !found {
 		t.Error("the dead letter does not have the original bytes")
 	}
