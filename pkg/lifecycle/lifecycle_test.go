@@ -117,7 +117,7 @@ func TestSecondSignalExitsAtOnce(t *testing.T) {
 }
 
 func TestEndsWhenAllPartsHaveEnded(t *testing.T) {
-	g := group(time.Second)
+	g := group(time.Minute)
 	g.Add("once", Intake, func(context.Context) error { return nil })
 	if err := g.Run(t.Context()); err != nil {
 		t.Error(err)

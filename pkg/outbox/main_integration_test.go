@@ -75,13 +75,14 @@ func appendTo(t testing.TB, tx pgx.Tx, events ...outbox.Event) {
 	}
 }
 
+// patience bounds every wait of these tests; nothing waits that long when all is well.
+const patience = 2 * time.Minute
+
 // lead opens a session and takes the lead, which the server may free a moment after the last leader closed.
 func lead(t testing.TB, url string) *outbox.Session {
 	t.Helper()
 	s := open(t, url)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for range 5000 {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		led, err := s.TryLead(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +90,6 @@ func lead(t testing.TB, url string) *outbox.Session {
 		if led {
 			return s
 		}
-		<-tick.C
 	}
 	t.Fatal("the lead is never free")
 	return nil
