@@ -30,6 +30,7 @@ func TestKafkaAwayAndBack(t *testing.T) {
 		return c
 	}
 	cluster := start()
+	t.Cleanup(func() { cluster.Close() }) // the one that is there by then, after its clients
 	a, err := bus.ParseAddress(fmt.Sprintf("kafka://127.0.0.1:%d", port))
 	if err != nil {
 		t.Fatal(err)
@@ -67,8 +68,7 @@ func TestKafkaAwayAndBack(t *testing.T) {
 	cluster.Close()
 	produced := make(chan error, 1)
 	go func() { produced <- produce(5, 5) }() // waits for the broker
-	back := start()
-	t.Cleanup(back.Close)
+	cluster = start()
 	if err := receive(ctx, t, "the producer goes on", produced); err != nil {
 		t.Fatal(err)
 	}
