@@ -153,6 +153,28 @@ func TestUnwatched(t *testing.T) {
 	}
 }
 
+// Goal: net/http, whose buffer lacks a single byte, reads that one too. Method: such a buffer, and a client that sends the last
+// byte when the others have been read.
+func TestBufferThatLacksOneByte(t *testing.T) {
+	l := listen(t)
+	defer l.Close()
+	client := dial(t, l.Addr().String())
+	conn, err := obs.Unwatched(l).Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	in := bufio.NewReaderSize(conn, 16)
+	for _, part := range []string{"a beginning of ", "1"} {
+		if _, err := io.WriteString(client, part); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := in.Peek(in.Buffered() + len(part)); err != nil {
+			t.Fatalf("with %d bytes in the buffer: %v", in.Buffered(), err)
+		}
+	}
+}
+
 // Goal: what bounds a connection still does: a request that does not come to its end, its header or its body, is cut off in
 // time, a connection without a further request is closed, and a header has its bound.
 func TestLimitsOfConnections(t *testing.T) {
