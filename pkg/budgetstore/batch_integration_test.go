@@ -68,7 +68,7 @@ func TestReserveBatchBounds(t *testing.T) {
 	if b := w.budget(); b.Day.Own != maxBatch+10 {
 		t.Fatalf("%+v", b)
 	}
-	w.must(w.store.client.Do(t.Context(), "CLIENT", "PAUSE", 400, "ALL").Err())
+	w.must(w.store.client.Do(t.Context(), "CLIENT", "PAUSE", time.Hour.Milliseconds(), "ALL").Err())
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	for i, got := range w.store.ReserveBatch(ctx, []Request{w.request(1), w.request(1)}) {

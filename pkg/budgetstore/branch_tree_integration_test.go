@@ -4,7 +4,9 @@ package budgetstore
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -172,10 +174,10 @@ func (tr *tree) ask() {
 
 // hold is one of the open ones; nil if there is none.
 func (tr *tree) hold() *treeHold {
-	for _, h := range tr.holds {
-		return h
+	if len(tr.holds) == 0 {
+		return nil
 	}
-	return nil
+	return tr.holds[pick(tr.rng, slices.Sorted(maps.Keys(tr.holds)))]
 }
 
 // end settles at any amount, also above what is held, or releases.

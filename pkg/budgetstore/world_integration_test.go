@@ -45,7 +45,8 @@ func newWorldAt(t testing.TB, url string) *world {
 	t.Helper()
 	w := &world{t: t, clock: &logical{}, tenant: Tenant{ID: fmt.Sprintf("%s-%d", safe(t.Name()), time.Now().UnixNano()), Epoch: testEpoch}}
 	w.clock.us.Store(start().UnixMicro())
-	store, err := Open(t.Context(), url, Options{ScriptClock: w.clock.now})
+	// A late answer is a late answer, and no second try.
+	store, err := Open(t.Context(), url+"?read_timeout=1m", Options{ScriptClock: w.clock.now})
 	w.must(err)
 	t.Cleanup(func() { _ = store.Close() })
 	w.store = store
