@@ -16,8 +16,8 @@ import (
 // sentinelMaster is the name that the Sentinel watches a master by.
 const sentinelMaster = "weir"
 
-// RedisSentinel makes replica a copy of master, and runs a Sentinel that promotes it when the master has not answered for a
-// second. It returns the client URL by Sentinel, once the replica is in sync and the Sentinel knows it.
+// RedisSentinel makes replica a copy of master, and runs a Sentinel that promotes it when the master has not answered for
+// three seconds: a busy machine may stand still for some of them. It returns the client URL by Sentinel, once the replica is in sync and the Sentinel knows it.
 func RedisSentinel(t testing.TB, master, replica *part.Part) (address string) {
 	t.Helper()
 	ctx := startContext(t)
@@ -30,7 +30,7 @@ func RedisSentinel(t testing.TB, master, replica *part.Part) (address string) {
 	c, err := inTemp(t, part.Config{}).WithDefaults()
 	check(t, err)
 	file := filepath.Join(c.Dir, "sentinel.conf") // the Sentinel rewrites it
-	conf := fmt.Sprintf("bind 127.0.0.1\nport %d\ndir %s\nsentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %[3]s 1000\n"+
+	conf := fmt.Sprintf("bind 127.0.0.1\nport %d\ndir %s\nsentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %[3]s 3000\n"+
 		"sentinel failover-timeout %[3]s 6000\n", c.Port, c.Dir, sentinelMaster, host, port)
 	check(t, os.WriteFile(file, []byte(conf), 0o600))
 	spawnRedis(t, ctx, binary, c, file, "--sentinel")

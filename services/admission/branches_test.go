@@ -325,17 +325,18 @@ func TestChildBudgetAtOnce(t *testing.T) {
 func TestChildBudgetRecovers(t *testing.T) {
 	w := newWorld(t, one(contract()))
 	w.pipeline()
-	f := newFamily(w.start(briefly), "20")
+	f := newFamily(w.start(), "20")
 	f.start("lead", "a", "3")
 	f.start("a", "below", "1")
-	f.ask("below", "dies", 50)
+	status, out := f.reserve("acme", "dies", 50, f.with("below"), object{"lease_seconds": 1})
+	w.want("an owner that dies", status, out, 201)
 	w.eventually("expired", func() error {
 		if status, out, _ := f.do("GET", "/v1/reservations/dies", w.keys["acme"], nil); out["state"] != "expired" {
 			return fmt.Errorf("%d %v", status, out)
 		}
 		return nil
 	})
-	status, out := f.settle("acme", "dies", object{"meters": object{"output_tokens": 10}})
+	status, out = f.settle("acme", "dies", object{"meters": object{"output_tokens": 10}})
 	w.want("late", status, out, 200, "late", "true")
 	f.ask("a", "paid", 70)
 	f.end("settle", "paid", object{"meters": object{"output_tokens": 60}})

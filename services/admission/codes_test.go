@@ -277,8 +277,11 @@ func (w *codeWalk) operators() {
 	}
 }
 
-// outages are never the caller's fault: not one of the calls answers 401, or anything else but 503.
+// outages are never the caller's fault: not one of the calls answers 401, or anything else but 503. They come to a replica that
+// does not wait long.
 func (w *codeWalk) outages() {
+	patient := w.both
+	w.both = w.w.startBoth(func(c *Config) { c.Deadline = time.Second })
 	w.w.must(syscall.Kill(w.w.redis.PID, syscall.SIGSTOP))
 	resume := func() { _ = syscall.Kill(w.w.redis.PID, syscall.SIGCONT) }
 	w.w.t.Cleanup(resume)
@@ -291,6 +294,7 @@ func (w *codeWalk) outages() {
 		w.w.t.Errorf("no credential while Redis hangs: %v", got.raw)
 	}
 	resume()
+	w.both = patient
 	w.w.eventually("Redis is back", func() error {
 		if got := w.overHTTP(w.w.keys["free"], ask{"GetBudget", "", nil}); got.code != "ok" {
 			return fmt.Errorf("%v", got.raw)

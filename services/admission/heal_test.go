@@ -26,7 +26,7 @@ import (
 
 // entry is the journal entry that the attributor would make of a reservation's end.
 func (w *world) entry(id, reservation string, at time.Time, mode weirv1.OwnMode, own int64) *weirv1.LedgerEntry {
-	k := window.KeysAt(at, time.UTC)
+	k := window.KeysAt(at, w.zone)
 	return &weirv1.LedgerEntry{Id: id, Kind: weirv1.EntryKind_ENTRY_KIND_USAGE, TenantId: "acme", ReservationId: reservation, ReservedAt: timestamppb.New(at),
 		EventTime: timestamppb.New(at), OwnMode: mode, OwnNanos: own, OutputTokens: own / 10_000_000,
 		Windows: &weirv1.WindowKeys{Minute: k.Minute, Hour: k.Hour, Day: k.Day, Month: k.Month}}
@@ -118,7 +118,7 @@ func TestExternalTotals(t *testing.T) {
 	k.Ceilings.Month = 10 * dollar
 	w := newWorld(t, one(k))
 	r := w.start()
-	month := int64(time.Now().UTC().Year()*100 + int(time.Now().UTC().Month()))
+	month := int64(window.KeysAt(time.Now(), w.zone).Month)
 	total := func(version, nanos int64) {
 		value, err := proto.Marshal(&weirv1.WindowTotal{TenantId: "acme", ScopeKind: weirv1.ScopeKind_SCOPE_KIND_TENANT, Kind: weirv1.WindowKind_WINDOW_KIND_MONTH,
 			Window: month, Version: version, ExternalNanos: nanos, OwnNanos: 12345})
@@ -262,6 +262,7 @@ func TestTenantStateSurvivesCrashes(t *testing.T) {
 // lease runs out.
 func TestReaperFollowsPostgres(t *testing.T) {
 	w := newWorld(t, one(contract()))
+	later := w.movable()
 	r := w.start()
 	for _, c := range []struct {
 		id   string
@@ -281,7 +282,7 @@ func TestReaperFollowsPostgres(t *testing.T) {
 			return row
 		}, "0.12"},
 	} {
-		status, out := r.reserve("acme", c.id, 30, object{"lease_seconds": 1})
+		status, out := r.reserve("acme", c.id, 30, object{"lease_seconds": 60})
 		w.want(c.id, status, out, 201)
 		subj, err := r.svc.fromHold(t.Context(), "acme", c.id)
 		w.must(err)
@@ -294,6 +295,7 @@ func TestReaperFollowsPostgres(t *testing.T) {
 		if err != nil || !done {
 			t.Fatalf("%s: %v, %v", c.id, done, err)
 		}
+		later(61 * time.Second)
 		w.eventually(c.id+" is followed", func() error {
 			b := r.budget("acme")
 			if used, held := figureOf(b, "day", "used_usd"), figureOf(b, "day", "held_usd"); used != c.used || held != "0" {

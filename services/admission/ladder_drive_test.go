@@ -235,7 +235,7 @@ func TestSpentBeyondTheLimit(t *testing.T) {
 // caller's language.
 func TestMonthIsCut(t *testing.T) {
 	k := laddered()
-	k.Ceilings.Month, k.Timezone = dollar, "America/New_York"
+	k.Ceilings.Month = dollar
 	w := newWorld(t, map[string]tenant.Contract{"acme": k})
 	r := w.start()
 	status, out := r.ask("acme", "r", 100, "write")

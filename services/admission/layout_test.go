@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/tenant"
 )
@@ -21,7 +19,7 @@ const (
 )
 
 func laidOut(as int) func(*Config) {
-	return func(c *Config) { briefly(c); c.layout = as }
+	return func(c *Config) { c.layout = as }
 }
 
 // garble makes of a tenant's counters what this build misreads: all but the epoch stands elsewhere, and some fields are gone.
@@ -91,11 +89,7 @@ func TestRecoversFromAnEarlierLayout(t *testing.T) {
 // setLayout is what a row says that another build has written.
 func (w *world) setLayout(as int) {
 	w.t.Helper()
-	conn, err := pgx.Connect(w.t.Context(), w.postgres)
-	w.must(err)
-	defer func() { _ = conn.Close(w.t.Context()) }()
-	_, err = conn.Exec(w.t.Context(), "UPDATE redis_epoch SET layout = $1", as)
-	w.must(err)
+	w.exec("UPDATE redis_epoch SET layout = $1", as)
 }
 
 // Goal: where replicas of two layouts run side by side, those of the later one serve, after one recovery, and the others

@@ -41,7 +41,7 @@ func flagsOf[C any](w *world, name string, define func(*config.Set) *C, args ...
 	w.t.Helper()
 	set := config.New(name, func(string) (string, bool) { return "", false })
 	cfg := define(set)
-	out := testWriter{w.t}
+	out := newTestWriter(w.t)
 	if _, ok := set.Load(args, out, out); !ok {
 		w.t.Fatal(name + ": flags")
 	}

@@ -4,6 +4,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -277,7 +278,7 @@ func TestSettlesFromMemoryAroundALoss(t *testing.T) {
 	const callers, each = 4, 60
 	w, r := newLossWorld(t)
 	for n := range callers * each {
-		status, out := r.reserve("acme", fmt.Sprint("r", n), 3, object{"lease_seconds": 2})
+		status, out := r.reserve("acme", fmt.Sprint("r", n), 3, object{"lease_seconds": 60})
 		w.want("reserve", status, out, 201)
 	}
 	var settling sync.WaitGroup
@@ -304,7 +305,17 @@ func TestSettlesFromMemoryAroundALoss(t *testing.T) {
 	}
 	<-begun
 	w.redisCommand("FLUSHALL")
-	settling.Wait()
+	settled := make(chan struct{})
+	go func() { settling.Wait(); close(settled) }()
+	w.eventually("all are settled", func() error {
+		w.leasesEnd()
+		select {
+		case <-settled:
+			return nil
+		default:
+			return errors.New("not yet")
+		}
+	})
 	w.recovers(r, "acme", "after")
 	if row := w.epochNow(); row.Epoch != 4712 {
 		t.Errorf("epoch %d", row.Epoch)

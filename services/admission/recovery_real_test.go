@@ -82,13 +82,14 @@ func TestSentinelFailsOver(t *testing.T) {
 	w.pipeline()
 	replica := testkit.RedisServer(t, part.Config{})
 	bySentinel := testkit.RedisSentinel(t, w.redis, replica)
-	r := w.start(briefly, func(c *Config) { c.Redis = bySentinel })
+	r := w.start(func(c *Config) { c.Redis = bySentinel })
 	s := w.spend(r, "acme")
 	s.more(w, 20)
 	before := w.epochNow()
 	w.killRedis()
 	w.redis = replica
 	w.eventually("the replica is promoted and recovered in", func() error {
+		w.leasesEnd()
 		row := w.epochNow()
 		if row.Epoch != before.Epoch+1 || row.Recovering {
 			return fmt.Errorf("%+v", row)
@@ -121,7 +122,7 @@ func TestClusterNodeIsFlushed(t *testing.T) {
 	defer counters.Close()
 	_, err = counters.InitEpoch(t.Context(), w.epochNow().Epoch)
 	w.must(err)
-	r := w.start(briefly, func(c *Config) { c.Redis = address })
+	r := w.start(func(c *Config) { c.Redis = address })
 	load := map[string]*spending{}
 	for id := range tenants {
 		load[id] = w.spend(r, id)
@@ -141,6 +142,7 @@ func TestClusterNodeIsFlushed(t *testing.T) {
 		t.Fatal("no node has the tenant")
 	}
 	w.eventually("recovered", func() error {
+		w.leasesEnd()
 		if row := w.epochNow(); row.Epoch != 4712 || row.Recovering {
 			return fmt.Errorf("%+v", row)
 		}

@@ -25,7 +25,7 @@ func TestSilentOwnersAreShown(t *testing.T) {
 	k.Ceilings.Day = ceiling * dollar / 100
 	w := newWorld(t, map[string]tenant.Contract{"acme": k})
 	w.pipeline()
-	a, b := w.start(briefly), w.start(briefly)
+	a, b := w.start(), w.start()
 	receipts := map[string]any{}
 	reserve := func(r *replica, id string) {
 		status, out := r.reserve("acme", id, each)
@@ -35,7 +35,7 @@ func TestSilentOwnersAreShown(t *testing.T) {
 	for n := range silent {
 		reserve([]*replica{a, b}[n%2], fmt.Sprint("silent", n))
 	}
-	status, out, _ := b.do("POST", "/v1/reservations/silent0/extend", w.keys["acme"], object{"lease_seconds": 2})
+	status, out, _ := b.do("POST", "/v1/reservations/silent0/extend", w.keys["acme"], object{"lease_seconds": 60})
 	w.want("extended elsewhere", status, out, 200)
 	reserve(a, "settled")
 	status, out = b.settle("acme", "settled", object{"meters": object{"output_tokens": 7}})
@@ -63,7 +63,14 @@ func TestSilentOwnersAreShown(t *testing.T) {
 			}
 		})
 	}
+	w.eventually("both have shown their holds", func() error {
+		if n := w.count("SELECT count(*) FROM admission_replicas WHERE shown < (SELECT epoch FROM redis_epoch)"); n > 0 {
+			return fmt.Errorf("%d have not", n)
+		}
+		return nil
+	})
 	w.eventually("the ceiling is reached", func() error {
+		w.leasesEnd()
 		status, out := a.reserve("acme", fmt.Sprint("over", time.Now().UnixNano()), each)
 		if status == 201 {
 			taken.Add(each)
@@ -107,6 +114,7 @@ func TestSilentOwnersAreShown(t *testing.T) {
 func TestLeaderWaitsForReplicas(t *testing.T) {
 	t.Parallel()
 	w, r := newLossWorld(t)
+	w.peersLast()
 	status, out := r.reserve("acme", "r1", 30)
 	w.want("reserve", status, out, 201)
 	there, gone := pgstore.Replica{ID: "another", LeaseReach: time.Second}, make(chan struct{})
@@ -122,6 +130,7 @@ func TestLeaderWaitsForReplicas(t *testing.T) {
 	}()
 	w.lost()
 	w.eventually("it waits longer than for the leases", func() error {
+		w.leasesEnd()
 		row := w.epochNow()
 		if !row.Recovering || !row.BarrierAt.IsZero() {
 			t.Fatalf("it does not wait: %+v", row)
@@ -133,5 +142,6 @@ func TestLeaderWaitsForReplicas(t *testing.T) {
 	})
 	stop()
 	<-gone
+	w.noPeers()
 	w.recovers(r, "acme", "after")
 }

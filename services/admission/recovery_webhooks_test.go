@@ -14,7 +14,7 @@ func TestWebhooksOfALostRedis(t *testing.T) {
 	t.Parallel()
 	w := chatWorld(t)
 	w.pipeline()
-	r := w.start(bots(t), briefly)
+	r := w.start(bots(t))
 	event := func(n int) string {
 		return fmt.Sprintf(`{"type":"event_callback","team_id":"T0ACME","event_id":"Ev%d","event":{"user":"U7","text":"hi"}}`, n)
 	}
@@ -23,7 +23,7 @@ func TestWebhooksOfALostRedis(t *testing.T) {
 	w.want("genuine", status, out, 201)
 	w.redisCommand("FLUSHALL")
 	w.recovers(r, "acme", "after")
-	other := w.start(bots(t), briefly) // its own memory is empty too
+	other := w.start(bots(t)) // its own memory is empty too
 	status, out, _ = other.do("POST", "/v1/executions:from-slack", "", event(1), taken...)
 	w.want("replayed", status, out, 401, "code", "unauthenticated")
 	w.eventually("a new request is taken", func() error {

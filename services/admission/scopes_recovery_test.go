@@ -14,10 +14,10 @@ import (
 func TestScopesRecover(t *testing.T) {
 	w := newWorld(t, one(withScopes(t, contract(), "cost_center research 0 100 0", "agent * 0 0 500")))
 	w.pipeline()
-	r := w.start(briefly)
+	r := w.start()
 	receipts := map[string]any{}
 	reserve := func(id string, cents int) {
-		status, out := r.reserve("acme", id, cents, centre("research"), agent("a"), object{"lease_seconds": 1})
+		status, out := r.reserve("acme", id, cents, centre("research"), agent("a"))
 		w.want(id, status, out, 201)
 		receipts[id] = out["receipt"]
 	}

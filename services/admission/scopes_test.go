@@ -152,7 +152,8 @@ func TestScopeOfAKey(t *testing.T) {
 	w.want("the soft day's overrun", status, made, 201)
 	status, out := ask(second, "r2", 1)
 	w.want("above it", status, out, 429, "window", "day", "ceiling", "1.1")
-	if ends := fmt.Sprint(out["resets_at"]); !strings.HasSuffix(ends, "T00:00:00Z") || scopeText(out) != "api_key "+id {
+	ends := window.DayBounds(window.KeysAt(time.Now(), w.zone).Day, w.zone).End
+	if fmt.Sprint(out["resets_at"]) != ends.UTC().Format(time.RFC3339) || scopeText(out) != "api_key "+id {
 		t.Errorf("%v", out)
 	}
 	status, out = ask(w.keys["acme"], "r3", 300)
@@ -175,7 +176,7 @@ func TestScopeOfAKey(t *testing.T) {
 func TestExternalUsageOfAScope(t *testing.T) {
 	w := newWorld(t, one(withScopes(t, contract(), "agent * 0 100 0", "cost_center research 0 0 100")))
 	r := w.start()
-	keys := window.KeysAt(time.Now(), time.UTC)
+	keys := window.KeysAt(time.Now(), w.zone)
 	total := func(kind weirv1.ScopeKind, id string, of weirv1.WindowKind, label, version, cents int64) {
 		value, err := proto.Marshal(&weirv1.WindowTotal{TenantId: "acme", ScopeKind: kind, ScopeId: id, Kind: of, Window: label, Version: version,
 			ExternalNanos: cents * int64(dollar) / 100})
@@ -198,7 +199,7 @@ func TestExternalUsageOfAScope(t *testing.T) {
 	w.want("own and external", status, out, 429, "window", "day", "used", "1")
 	status, out = r.reserve("acme", "r2", 1, agent("idle"), centre("research"))
 	w.want("month", status, out, 429, "window", "month")
-	if ends := fmt.Sprint(out["resets_at"]); ends != window.MonthBounds(keys.Month, time.UTC).End.Format(time.RFC3339) {
+	if ends := fmt.Sprint(out["resets_at"]); ends != window.MonthBounds(keys.Month, w.zone).End.UTC().Format(time.RFC3339) {
 		t.Errorf("resets at %s", ends)
 	}
 	status, out = r.reserve("acme", "r3", 100, agent("idle"))
@@ -362,7 +363,7 @@ func (w *world) ownAgrees(r *replica, scope window.Scope) error {
 	if err != nil {
 		return err
 	}
-	b, err := r.svc.counters.ScopeBudget(context.Background(), tenant, scope, admit.CalendarAt(time.Now(), time.UTC), admit.Limits{})
+	b, err := r.svc.counters.ScopeBudget(context.Background(), tenant, scope, admit.CalendarAt(time.Now(), w.zone), admit.Limits{})
 	if err != nil {
 		return err
 	}

@@ -171,7 +171,7 @@ func TestUnreadableMessagesOverGRPC(t *testing.T) {
 	}
 	for _, raw := range []string{strings.Replace(string(good), "abc", "a\xffc", 1), "\xff\xff"} {
 		in, out := []byte(raw), []byte(nil)
-		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "authorization", r.authorization), 5*time.Second)
+		ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "authorization", r.authorization), time.Minute)
 		err := conn.Invoke(ctx, admissionv1.Admission_Settle_FullMethodName, &in, &out)
 		cancel()
 		st := grpcstatus.Convert(err)

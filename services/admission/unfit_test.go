@@ -52,15 +52,15 @@ func TestNotReadyWhereNothingIsAdmitted(t *testing.T) {
 		w.want("before", status, out, 201)
 		c.begin()
 		w.eventually("it is not ready, and says why: "+c.why, func() error {
-			if why := r.whyUnready(); !strings.Contains(why, c.why) {
-				return fmt.Errorf("%q", why)
+			if why, state := r.whyUnready(), r.metric("weir_recovery_state"); !strings.Contains(why, c.why) || state != 2 {
+				return fmt.Errorf("%q, state %v", why, state)
 			}
 			return nil
 		})
 		status, out = r.reserve("acme", fmt.Sprint("no", i), 1)
 		w.want("while "+c.why, status, out, 503, "code", "budget_store_unavailable")
-		if !strings.Contains(fmt.Sprint(out["detail"]), c.detail) || r.metric("weir_recovery_state") != 2 {
-			t.Errorf("%s: refused with %v, state %v", c.why, out, r.metric("weir_recovery_state"))
+		if !strings.Contains(fmt.Sprint(out["detail"]), c.detail) {
+			t.Errorf("%s: refused with %v", c.why, out)
 		}
 		status, out = r.settle("acme", held, object{"meters": object{"output_tokens": 1}})
 		w.want("settle while "+c.why, status, out, 200)
@@ -84,7 +84,7 @@ func TestRolledBackInPlace(t *testing.T) {
 	k.Ceilings.Day, k.SoftDay = dollar, false
 	w := newWorld(t, one(k))
 	w.pipeline()
-	r := w.start(briefly)
+	r := w.start()
 	status, out := r.reserve("acme", "r1", 10)
 	w.want("reserve", status, out, 201)
 	earlier := testkit.RedisServer(t, part.Config{})
