@@ -16,7 +16,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weir-project/weir/pkg/domain/money"
-	"github.com/weir-project/weir/pkg/outbox"
 	"github.com/weir-project/weir/pkg/pgstore"
 )
 
@@ -311,13 +310,13 @@ func TestEndsAndMarker(t *testing.T) {
 		})
 	}
 	<-begun
-	raised, err := f.RaiseEpoch(t.Context(), 7, 8, 1, []outbox.Event{*event("marker")})
+	raised, err := f.raise(t.Context(), 7)
 	if err != nil || !raised {
 		t.Errorf("%v, %v", raised, err)
 	}
 	group.Wait()
-	if ids := f.events(); ids[len(ids)-1] != "marker" {
-		t.Errorf("%s came after the marker", ids[len(ids)-1])
+	if ids := f.events(); ids[len(ids)-1] != "epoch:8:raised:2" {
+		t.Errorf("%s came after the markers", ids[len(ids)-1])
 	}
 }
 
