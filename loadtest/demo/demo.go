@@ -35,8 +35,8 @@ type Config struct {
 
 // Bounds of the steps after the play.
 const (
-	booksWithin = 90 * time.Second
-	stopWithin  = 30 * time.Second
+	booksWithin = 5 * time.Minute
+	stopWithin  = 2 * time.Minute
 )
 
 // run is one demo under way.
@@ -201,7 +201,7 @@ func (r *run) settleUp(ctx context.Context) error {
 // audit runs `weir audit`, whose last line is its verdict.
 func (r *run) audit(ctx context.Context) error {
 	begin := time.Now()
-	out, err := r.rig.Weir(ctx, "audit")
+	out, err := r.rig.Weir(ctx, "audit", "--wait", booksWithin.String())
 	var no *rig.CommandError
 	if errors.As(err, &no) {
 		r.say("%s%s", no.Stdout, no.Stderr)

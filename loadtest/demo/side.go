@@ -98,14 +98,18 @@ type runaway struct {
 }
 
 // tripWithin bounds the wait for the breaker, and for admission to obey it.
-const tripWithin = 60 * time.Second
+const tripWithin = 5 * time.Minute
 
 // playRunaway lets an agent loop without asking: its events are billed, the breaker ends its execution, and its next
 // reservation is refused.
 func playRunaway(ctx context.Context, s Scenario, r *rig.Rig, client *caller.Client, sender *rig.Sender, told func(runaway)) error {
 	var state runaway
 	d := s.Runaway
-	started, err := client.Start(ctx, caller.Execution{RootExecutionID: "runaway-loop", AgentID: d.Agent, CostCenter: d.CostCenter})
+	var started caller.Started
+	err := caller.Insist(ctx, nil, func() (err error) {
+		started, err = client.Start(ctx, caller.Execution{RootExecutionID: "runaway-loop", AgentID: d.Agent, CostCenter: d.CostCenter})
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("runaway: %w", err)
 	}
@@ -168,12 +172,15 @@ func refusedRevoked(ctx context.Context, s Scenario, client *caller.Client, toke
 	err := rig.Poll(ctx, 20*time.Millisecond, func() (bool, error) {
 		n++
 		id := fmt.Sprintf("loop-next-%d", n)
-		_, err := client.Reserve(ctx, caller.Reservation{
-			ID: id, Provider: s.Provider, Model: s.Model, Estimate: caller.Estimate(s.Runaway.Input, s.Runaway.Output), ExecutionToken: token,
+		err := caller.Insist(ctx, nil, func() error {
+			_, err := client.Reserve(ctx, caller.Reservation{
+				ID: id, Provider: s.Provider, Model: s.Model, Estimate: caller.Estimate(s.Runaway.Input, s.Runaway.Output), ExecutionToken: token,
+			})
+			return err
 		})
 		switch {
 		case err == nil:
-			return false, client.Release(ctx, id)
+			return false, caller.Insist(ctx, nil, func() error { return client.Release(ctx, id) })
 		case errors.As(err, &refused):
 			return refused.Code == "execution_revoked", nil
 		}

@@ -41,7 +41,7 @@ func sameBill(t *testing.T, kind string) {
 		if err := w.play(second, play.Target{}); err != nil {
 			t.Fatal(err)
 		}
-		w.mustBill(bill, time.Minute)
+		w.mustBill(bill)
 		w.mustAudit()
 	}) {
 		return
@@ -51,7 +51,7 @@ func sameBill(t *testing.T, kind string) {
 
 // on is w for a subtest.
 func (w *world) on(t *testing.T) *world {
-	return &world{Rig: w.Rig, t: t, sender: w.sender, keys: w.keys, gates: w.gates}
+	return &world{Rig: w.Rig, t: t, sender: w.sender, keys: w.keys, gates: w.gates, zone: w.zone}
 }
 
 func makeWorkload(t *testing.T, seed uint64, prefix string) workload.Workload {
@@ -100,8 +100,8 @@ func (w *world) kill(program string) {
 	w.t.Helper()
 	for _, p := range w.status().Services {
 		if p.Name == program || strings.HasPrefix(p.Name, program+"-") {
-			if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil {
-				w.t.Fatalf("kill %s: %v", p.Name, err)
+			if err := p.Signal(syscall.SIGKILL); err != nil {
+				w.t.Fatal(err)
 			}
 		}
 	}
@@ -118,17 +118,18 @@ func (w *world) killEach(wl workload.Workload, kind string) {
 	go func() {
 		finished <- w.play(wl, play.Target{Every: playFor / time.Duration(len(wl.Calls)), Leave: leave, Done: &done})
 	}()
-	step := len(wl.Calls) / (len(programs()) + 3)
+	step, left := len(wl.Calls)/(len(programs())+3), len(wl.Calls)
 	let := func(calls int) {
-		for range calls {
+		for range min(calls, left) {
 			leave <- struct{}{}
+			left--
 		}
 	}
 	let(2 * step)
 	var again int64
 	for i, program := range programs() {
 		let(step)
-		await(w.t, fmt.Sprintf("call %d", (i+1)*step), time.Minute, func() bool {
+		await(w.t, fmt.Sprintf("call %d", (i+1)*step), func() bool {
 			select {
 			case err := <-finished:
 				w.t.Fatalf("the play ended early: %v", err)
@@ -138,7 +139,7 @@ func (w *world) killEach(wl workload.Workload, kind string) {
 		})
 		again += w.redelivered() // of those that are about to lose their count
 		if program == "cost-attributor" {
-			w.t.Logf("killed between entries and commit: %d offsets", w.killBetween(w.t))
+			w.t.Logf("killed between entries and commit: %d offsets", w.killBetween(func() { let(5) }))
 		} else {
 			w.kill(program)
 		}
@@ -148,7 +149,7 @@ func (w *world) killEach(wl workload.Workload, kind string) {
 	if err := <-finished; err != nil {
 		w.t.Fatal(err)
 	}
-	w.mustBill(wl.Bill, time.Minute)
+	w.mustBill(wl.Bill)
 	if again += w.redelivered(); again == 0 {
 		w.t.Error("no record was delivered again: the kills proved nothing")
 	}
@@ -191,6 +192,6 @@ func (w *world) sendAgain(bill oracle.Bill, kind string) {
 		w.t.Fatal(err)
 	}
 	w.mustAudit() // waits until all is read
-	w.mustBill(bill, 10*time.Second)
+	w.mustBill(bill)
 	w.t.Logf("%d events sent three times", len(all))
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"sync"
 	"syscall"
-	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -63,53 +62,65 @@ func (e *effects) quiet() {
 }
 
 // killBetween kills the attributor at the one moment that matters: its entries are in the journal, and the offset that
-// they came of is not committed. It freezes the process at an entry, looks, and lets it go on until it has caught that.
-func (w *world) killBetween(t *testing.T) (uncommitted int64) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+// they came of is not committed. It freezes the process at an entry, looks, and lets it go on until it has caught that. more
+// makes some more calls: without any there would be no entry to wait for.
+func (w *world) killBetween(more func()) (uncommitted int64) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	process, err := w.status().Find("cost-attributor")
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	conn, err := w.Kafka()
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	admin, err := conn.Admin()
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	defer admin.Close()
 	signal := func(s syscall.Signal) {
-		if err := syscall.Kill(process.PID, s); err != nil {
-			t.Fatalf("%s to the attributor: %v", s, err)
+		if err := process.Signal(s); err != nil {
+			w.t.Fatal(err)
 		}
 	}
 	seen := w.followEffects(ctx)
+	behind := func() (n int64, err error) {
+		committed, err := admin.CommittedOffsets(ctx, attributorGroup, topics.UsageEvents)
+		seen.mu.Lock()
+		defer seen.mu.Unlock()
+		for p, next := range seen.next {
+			n += max(0, next-max(0, committed[p].Offset))
+		}
+		return n, err
+	}
 	err = rig.Poll(ctx, time.Millisecond, func() (bool, error) {
 		select {
 		case <-seen.news:
-		case <-ctx.Done():
-			return false, ctx.Err()
+		case <-time.After(time.Second):
+			more()
+			return false, nil
 		}
 		signal(syscall.SIGSTOP)
-		seen.quiet() // what the broker already has is on its way to us, and a commit on its way to the broker
-		committed, err := admin.CommittedOffsets(ctx, attributorGroup, topics.UsageEvents)
-		seen.mu.Lock()
-		for p, next := range seen.next {
-			uncommitted += max(0, next-max(0, committed[p].Offset))
+		uncommitted = 1
+		var err error
+		// What the broker already has is on its way to us, and a commit may be on its way through the broker: so it is asked twice.
+		for asked := 0; asked < 2 && uncommitted > 0 && err == nil; asked++ {
+			seen.quiet()
+			uncommitted, err = behind()
 		}
-		seen.mu.Unlock()
 		if err != nil || uncommitted > 0 {
 			signal(syscall.SIGKILL)
 			return true, err
 		}
 		signal(syscall.SIGCONT)
+		more()
 		return false, nil
 	})
 	if err != nil {
-		t.Fatalf("the attributor was never caught between entries and commit: %v", err)
+		w.t.Fatalf("the attributor was never caught between entries and commit: %v", err)
 	}
 	return uncommitted
 }

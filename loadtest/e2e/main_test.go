@@ -18,6 +18,8 @@ import (
 	"github.com/weir-project/weir/loadtest/caller"
 	"github.com/weir-project/weir/loadtest/oracle"
 	"github.com/weir-project/weir/loadtest/rig"
+	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/testkit"
 )
 
 // bin holds the programs, of `make build` or of TestMain; root is the repository.
@@ -75,6 +77,7 @@ type world struct {
 	sender *rig.Sender
 	keys   map[string]string
 	gates  *gates
+	zone   string // of tenants whose file says MIDDAY: their day and month do not turn while a test runs
 }
 
 // gates are the addresses of the copies of admission. They change while others use them.
@@ -104,9 +107,9 @@ func start(t *testing.T, flags ...string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{Rig: &rig.Rig{Bin: bin, Dir: filepath.Join(dir, "d")}, t: t, keys: map[string]string{}, gates: &gates{}}
+	w := &world{Rig: &rig.Rig{Bin: bin, Dir: filepath.Join(dir, "d")}, t: t, keys: map[string]string{}, gates: &gates{}, zone: testkit.Midday(time.Now())}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if t.Failed() {
 			w.logs()
@@ -197,7 +200,7 @@ func (w *world) prices() {
 // tenants applies a tenants file and makes a key for each tenant named.
 func (w *world) tenants(yaml string, ids ...string) {
 	w.t.Helper()
-	w.weir("tenants", "apply", w.file("tenants.yaml", yaml))
+	w.weir("tenants", "apply", w.file("tenants.yaml", strings.ReplaceAll(yaml, "MIDDAY", w.zone)))
 	for _, id := range ids {
 		key, err := w.Key(w.t.Context(), id)
 		if err != nil {
@@ -224,9 +227,9 @@ func input(t *testing.T, name string) string {
 }
 
 // mustBill waits until the ledger is the bill, to the last digit.
-func (w *world) mustBill(want oracle.Bill, within time.Duration) {
+func (w *world) mustBill(want oracle.Bill) {
 	w.t.Helper()
-	got, err := w.AwaitBill(w.t.Context(), want, within)
+	got, err := w.AwaitBill(w.t.Context(), want, patience)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -243,7 +246,7 @@ func (w *world) mustBill(want oracle.Bill, within time.Duration) {
 // mustAudit wants `weir audit` to be clean.
 func (w *world) mustAudit() {
 	w.t.Helper()
-	out := w.weir("audit")
+	out := w.weir("audit", "--wait", patience.String())
 	if lines := strings.Split(strings.TrimSpace(out), "\n"); lines[len(lines)-1] != "audit: ok" {
 		w.t.Fatalf("audit:\n%s", out)
 	}
@@ -259,12 +262,45 @@ func mustRefuse(t *testing.T, err error, code string) *caller.Refusal {
 	return r
 }
 
+// patience is the deadline of what a test waits for. A machine that is busy, or stands still for some seconds, is no reason to fail.
+const patience = 5 * time.Minute
+
 // await polls until done, with a deadline.
-func await(t *testing.T, what string, within time.Duration, done func() bool) {
+func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := rig.Poll(ctx, 50*time.Millisecond, func() (bool, error) { return done(), nil }); err != nil {
-		t.Fatalf("%s: not within %s", what, within)
+		t.Fatalf("%s: not within %s", what, patience)
 	}
+}
+
+// patient repeats a call whose answer was lost, or that a store did not answer in time, as every caller does: the ids make that safe.
+func patient[T any](ctx context.Context, call func() (T, error)) (out T, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	late := rig.Poll(ctx, 100*time.Millisecond, func() (bool, error) {
+		out, err = call()
+		var r *caller.Refusal
+		return err == nil || errors.As(err, &r) && r.Code != string(admit.StoreUnavailable), nil
+	})
+	return out, errors.Join(err, late)
+}
+
+// reserve and settle are those of a client, with patience.
+func reserve(ctx context.Context, c *caller.Client, r caller.Reservation) (caller.Admission, error) {
+	return patient(ctx, func() (caller.Admission, error) { return c.Reserve(ctx, r) })
+}
+
+func settle(ctx context.Context, c *caller.Client, id string, s caller.Settlement) (caller.Settled, error) {
+	return patient(ctx, func() (caller.Settled, error) { return c.Settle(ctx, id, s) })
+}
+
+func release(ctx context.Context, c *caller.Client, id string) error {
+	_, err := patient(ctx, func() (struct{}, error) { return struct{}{}, c.Release(ctx, id) })
+	return err
+}
+
+func budget(ctx context.Context, c *caller.Client) (caller.Budget, error) {
+	return patient(ctx, func() (caller.Budget, error) { return c.Budget(ctx) })
 }

@@ -35,6 +35,8 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := os.Environ()
+	downAtEnd(t, filepath.Join(clone, "bin"), filepath.Join(clone, ".weir"))
+	downAtEnd(t, filepath.Join(clone, "bin"), filepath.Join(clone, ".weir", "demo"))
 	script := &bytes.Buffer{}
 	ran := false
 	for _, b := range blocks {
@@ -51,18 +53,18 @@ func TestReadme(t *testing.T) {
 	if !ran || script.Len() == 0 {
 		t.Fatalf("the README shows `make run`: %t; it has %d bytes of other commands", ran, script.Len())
 	}
-	t.Cleanup(func() { // a block that failed leaves an instance up
-		down := exec.Command(filepath.Join(clone, "bin", "weir"), "down")
-		down.Dir, down.Env = clone, env
-		_ = down.Run() // exit 1 where there is none
-	})
 	t.Logf("%s", run(t, 0, clone, env, "bash", "-euo", "pipefail", "-c", script.String()))
+}
+
+// downAtEnd stops what a test that failed leaves running in dir.
+func downAtEnd(t *testing.T, bin, dir string) {
+	t.Cleanup(func() { _ = exec.Command(filepath.Join(bin, "weir"), "down", "--dir", dir).Run() }) // exit 1 where there is none
 }
 
 // runUntilBill runs a block in a group of its own, as a terminal would, and presses Ctrl-C when the audit has spoken.
 func runUntilBill(t *testing.T, dir string, env []string, block string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", block)
 	cmd.Dir, cmd.Env, cmd.SysProcAttr, cmd.WaitDelay = dir, env, &syscall.SysProcAttr{Setpgid: true}, time.Minute
@@ -105,9 +107,13 @@ func runUntilBill(t *testing.T, dir string, env []string, block string) {
 // TestDemoOnApacheKafka is `make run KAFKA=apache ONCE=1` without the build: exit 0 only if the bill is the oracle's and
 // the audit is clean.
 func TestDemoOnApacheKafka(t *testing.T) {
-	dir := t.TempDir()
-	run(t, 0, root, os.Environ(), "go", "build", "-buildvcs=false", "-o", filepath.Join(bin, "weir-demo"), "./loadtest/cmd/weir-demo")
-	out := run(t, 0, dir, os.Environ(), filepath.Join(bin, "weir-demo"), "--once", "--kafka", "apache", "--dir", filepath.Join(dir, "demo"))
+	dir, programs := t.TempDir(), t.TempDir() // not beside the programs: other packages' tests copy those meanwhile
+	downAtEnd(t, bin, filepath.Join(dir, "demo"))
+	if err := os.Symlink(filepath.Join(bin, "weir"), filepath.Join(programs, "weir")); err != nil {
+		t.Fatal(err)
+	}
+	run(t, 0, root, os.Environ(), "go", "build", "-buildvcs=false", "-o", filepath.Join(programs, "weir-demo"), "./loadtest/cmd/weir-demo")
+	out := run(t, 0, dir, os.Environ(), filepath.Join(programs, "weir-demo"), "--once", "--kafka", "apache", "--dir", filepath.Join(dir, "demo"))
 	if !strings.HasSuffix(out, "audit: ok\n") || !strings.Contains(out, "trace calls: 28185, raw $144.40022\n") {
 		t.Fatalf("the demo:\n%s", out)
 	}

@@ -17,7 +17,7 @@ import (
 // run starts a program in dir with the environment and returns its standard output; it must exit with code.
 func run(t *testing.T, code int, dir string, env []string, name string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, env, 5*time.Second
@@ -36,7 +36,7 @@ func kcat(t *testing.T) {
 	if _, err := exec.LookPath("kcat"); err == nil {
 		return
 	}
-	install := []string{"apt-get", "-o", "DPkg::Lock::Timeout=60", "install", "-y", "--no-install-recommends", "kcat"}
+	install := []string{"apt-get", "-o", "DPkg::Lock::Timeout=300", "install", "-y", "--no-install-recommends", "kcat"}
 	if os.Geteuid() != 0 {
 		install = append([]string{"sudo", "-n"}, install...)
 	}

@@ -44,7 +44,7 @@ const (
 )
 
 // expireWithin bounds the wait until an abandoned hold is seen to have expired.
-const expireWithin = 60 * time.Second
+const expireWithin = 5 * time.Minute
 
 // Play plays w to its end.
 func Play(ctx context.Context, w workload.Workload, t Target) error {

@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -152,10 +153,21 @@ func (r *Rig) Key(ctx context.Context, tenant string) (string, error) {
 	return answer.Key, nil
 }
 
-// Process is one entry of `weir status`, as far as tests ask for it.
+// Process is one entry of `weir status`, as far as tests ask for it. PID is 0 where it does not run.
 type Process struct {
 	Name, Address string
 	PID           int
+}
+
+// Signal sends a signal to the process; to one that does not run it is an error, and never goes to anybody else.
+func (p Process) Signal(s syscall.Signal) error {
+	if p.PID <= 0 {
+		return fmt.Errorf("%s to %s: it does not run", s, p.Name)
+	}
+	if err := syscall.Kill(p.PID, s); err != nil {
+		return fmt.Errorf("%s to %s: %w", s, p.Name, err)
+	}
+	return nil
 }
 
 // Status is every part and service.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -37,6 +38,8 @@ var (
 type weir struct {
 	weirv1.AdmissionClient
 	key string
+	// onWait is called whenever a call is told to wait.
+	onWait func()
 }
 
 func (w weir) context(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -62,6 +65,7 @@ func patiently[R any](ctx context.Context, w weir, attempts int, call func(conte
 			return answer, err
 		}
 		fmt.Println("waiting", code, limit)
+		w.onWait()
 		select {
 		case <-time.After(min(wait, 5*time.Second)):
 		case <-ctx.Done():
@@ -146,7 +150,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	w := weir{weirv1.NewAdmissionClient(conn), os.Getenv("WEIR_KEY")}
+	w := weir{weirv1.NewAdmissionClient(conn), os.Getenv("WEIR_KEY"), func() {}}
 	show := func(name string, call provider) error {
 		a, err := w.complete(ctx, call, 420, 600)
 		if err == nil {
@@ -158,16 +162,18 @@ func run(ctx context.Context) error {
 		return err
 	}
 
-	// A tenant with one call at a time: the second waits until the first has settled.
+	// A tenant with one call at a time: the second waits until the first has settled, which ends when the second waits.
 	held, err := w.reserve(ctx, newID(), 100, 100)
 	if err != nil {
 		return err
 	}
-	settled := make(chan error, 1)
-	time.AfterFunc(500*time.Millisecond, func() {
+	secondWaits, settled := make(chan struct{}), make(chan error, 1)
+	w.onWait = sync.OnceFunc(func() { close(secondWaits) })
+	go func() {
+		<-secondWaits
 		_, err := w.settle(ctx, held, &weirv1.SettleRequest{Api: "chat.completions", Usage: []byte(`{"prompt_tokens":100,"completion_tokens":10}`)})
 		settled <- err
-	})
+	}()
 	if err := errors.Join(show("waited", good), <-settled); err != nil {
 		return err
 	}

@@ -35,6 +35,7 @@ class Weir:
     def __init__(self, url, key):
         self.host = urllib.parse.urlsplit(url).netloc
         self.key = key
+        self.on_wait = lambda: None  # called whenever a reservation is told to wait
 
     def post(self, path, body):
         """One request; returns status, headers and the decoded answer."""
@@ -62,6 +63,7 @@ class Weir:
             if "Retry-After" not in headers:
                 raise Refused(answer["code"])
             print("waiting", answer["code"], answer.get("limit", ""))
+            self.on_wait()
             time.sleep(min(float(headers["Retry-After"]), 5))
         raise Refused("still refused after %d attempts" % attempts)
 
@@ -125,12 +127,19 @@ def main():
     show("error", complete(weir, provider_down, prompt))
     show("cut", complete(weir, provider_cut, prompt))
 
-    # A tenant with one call at a time: the second waits until the first has settled.
+    # A tenant with one call at a time: the second waits until the first has settled, which ends when the second waits.
     first = "py-" + uuid.uuid4().hex
     held = weir.reserve({"reservation_id": first, "provider": "openai", "model": "gpt-4o", "agent_id": "example-python",
                          "estimate": {"input_tokens": 100, "max_output_tokens": 100}})
     usage = {"prompt_tokens": 100, "completion_tokens": 10}
-    threading.Timer(0.5, weir.settle, (first, held["receipt"]), {"status": "SUCCESS", "api": "chat.completions", "usage": usage}).start()
+    second_waits = threading.Event()
+    weir.on_wait = second_waits.set
+
+    def end_first():
+        second_waits.wait()
+        weir.settle(first, held["receipt"], status="SUCCESS", api="chat.completions", usage=usage)
+
+    threading.Thread(target=end_first).start()
     show("waited", complete(weir, provider_ok, prompt))
 
     # And then until the budget is gone. The provider is not called for the one that is refused.

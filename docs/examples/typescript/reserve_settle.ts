@@ -47,6 +47,9 @@ interface Settled {
 type Provider = (model: string, prompt: string, maxTokens: number) => Promise<{ id: string; usage: Usage }>;
 
 class Weir {
+  /** Called whenever a call is told to wait. */
+  onWait: () => void = () => {};
+
   constructor(
     private readonly url: string,
     private readonly key: string,
@@ -89,6 +92,7 @@ class Weir {
         throw new Refused(answer.code);
       }
       console.log('waiting', answer.code, answer.limit ?? '');
+      this.onWait();
       await pause(Math.min(Number(wait), 5) * 1000);
     }
     throw new Refused(`still refused after ${attempts} attempts`);
@@ -146,13 +150,16 @@ async function main(): Promise<number> {
   show('error', await complete(weir, isDown, prompt));
   show('cut', await complete(weir, breaksOff, prompt));
 
-  // A tenant with one call at a time: the second waits until the first has settled.
+  // A tenant with one call at a time: the second waits until the first has settled, which ends when the second waits.
   const first = newId();
   const { receipt } = await weir.reserve(reservation(first, 100, 100));
   const usage = { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 };
+  const secondWaits = new Promise<void>((resolve) => {
+    weir.onWait = resolve;
+  });
   const [waited] = await Promise.all([
     complete(weir, answers, prompt),
-    pause(500).then(() => weir.settle(first, receipt, { status: 'SUCCESS', api: 'chat.completions', usage })),
+    secondWaits.then(() => weir.settle(first, receipt, { status: 'SUCCESS', api: 'chat.completions', usage })),
   ]);
   show('waited', waited);
 
