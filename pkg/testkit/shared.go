@@ -39,8 +39,12 @@ var shared = func() func(testing.TB) *sharedServers {
 	}
 }()
 
-// reaperScript reads pids, one a line, until the pipe closes; then it ends them and removes the folder.
-const reaperScript = `pids=""; while read -r pid; do pids="$pids $pid"; done; [ -z "$pids" ] || kill -KILL $pids; sleep 0.2; rm -rf "$1"`
+// reaperScript reads pids, one a line, until the pipe closes; then it ends them and removes the folder. They are asked to end
+// first: a Postgres that is killed leaves a segment of shared memory, of which a machine has 4,096.
+const reaperScript = `pids=""; while read -r pid; do pids="$pids $pid"; done
+[ -z "$pids" ] || kill -INT $pids
+for pid in $pids; do for i in 1 2 3 4 5 6 7 8 9 10; do kill -0 $pid || break; sleep 0.5; done; kill -KILL $pid; done 2>/dev/null
+sleep 0.2; rm -rf "$1"`
 
 func (s *sharedServers) start() error {
 	dir, err := os.MkdirTemp("", "weir-testkit-*")

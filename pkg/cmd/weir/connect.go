@@ -59,7 +59,7 @@ func (a *app) kafka(ctx context.Context) (*bus.Conn, error) {
 		return nil, away("%w", err)
 	}
 	defer admin.Close()
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // a machine that stands still for a moment is not away
 	defer cancel()
 	if err := admin.Ping(ctx); err != nil {
 		return nil, away("%s does not answer: %w", addr, err)

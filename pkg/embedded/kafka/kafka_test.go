@@ -28,7 +28,7 @@ func client(t *testing.T, address string) *kgo.Client {
 // within bounds what is asked of a broker that runs. Starting one has a bound of its own: on a busy machine Java takes its time.
 func within(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
