@@ -73,7 +73,7 @@ func TestRecovery(t *testing.T) {
 
 // survives loses Redis under load, and wants admission back with counters that are exact at a quiet moment.
 func (w *world) survives(l *load, lose func(*world, *load)) {
-	before := w.epoch()
+	before := w.mustEpoch()
 	l.resume()
 	l.some(w.t, 20)
 	lose(w, l)
@@ -87,7 +87,7 @@ func (w *world) survives(l *load, lose func(*world, *load)) {
 		w.exact(tenant)
 	}
 	w.t.Logf("exact after %s", time.Since(begin).Round(time.Millisecond))
-	if got := w.epoch(); got != before+1 {
+	if got := w.mustEpoch(); got != before+1 {
 		w.t.Errorf("epoch %d after %d: one loss, one recovery", got, before)
 	}
 	l.mustHold(w.t)
@@ -95,7 +95,7 @@ func (w *world) survives(l *load, lose func(*world, *load)) {
 
 // planned restarts everything: nothing is lost, so nothing is recovered.
 func (w *world) planned(l *load) {
-	before := w.epoch()
+	before := w.mustEpoch()
 	l.resume()
 	l.some(w.t, 20)
 	l.pause()
@@ -107,7 +107,7 @@ func (w *world) planned(l *load) {
 	l.some(w.t, 5)
 	l.pause()
 	w.exact("roomy")
-	if got := w.epoch(); got != before {
+	if got := w.mustEpoch(); got != before {
 		w.t.Errorf("epoch %d, was %d: a planned restart was taken for a loss", got, before)
 	}
 }
@@ -202,13 +202,13 @@ func (w *world) rollBack(l *load) {
 
 // failOver promotes a replica that lacks the last writes, and puts it where the master was.
 func (w *world) failOver(l *load, replica *part.Part) {
-	before, master, at := w.epoch(), w.redis(), hostOf(w.t, replica.Address)
+	before, master, at := w.mustEpoch(), w.redis(), hostOf(w.t, replica.Address)
 	_, port, _ := strings.Cut(master, ":")
 	command(w.t, master, "CONFIG SET repl-diskless-sync-delay 0")
 	command(w.t, at, "REPLICAOF 127.0.0.1 "+port)
 	await(w.t, "the replica is in sync", func() bool { return strings.Contains(ask(w.t, at, "INFO replication"), "master_link_status:up") })
 	pause(w.t.Context(), time.Second) // a master that gets its first replica has lost nothing
-	if w.epoch() != before {
+	if w.mustEpoch() != before {
 		w.t.Error("a replica was taken for a loss")
 	}
 	command(w.t, at, "REPLICAOF NO ONE")
@@ -281,18 +281,26 @@ func command(t *testing.T, host, line string) {
 	}
 }
 
+// epoch is the one in Redis, 0 where there is none or Redis does not answer.
 func (w *world) epoch() int64 {
 	w.t.Helper()
-	conn, err := net.DialTimeout("tcp", w.redis(), time.Minute)
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	text, err := testkit.AskRedis(ctx, w.Env("WEIR_REDIS"), "GET w:epoch")
 	if err != nil {
 		return 0
 	}
-	_ = conn.Close()
-	var size int
-	var epoch int64
-	if _, err := fmt.Sscanf(ask(w.t, w.redis(), "GET w:epoch"), "$%d\r\n%d", &size, &epoch); err != nil {
+	epoch, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
 		return 0
 	}
+	return epoch
+}
+
+// mustEpoch waits until Redis says which epoch it has.
+func (w *world) mustEpoch() (epoch int64) {
+	w.t.Helper()
+	await(w.t, "an epoch", func() bool { epoch = w.epoch(); return epoch > 0 })
 	return epoch
 }
 
@@ -394,8 +402,8 @@ func (w *world) load(ceilings map[string]int64) *load {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &load{w: w, ctx: ctx, ceiling: ceilings, sure: map[string]int64{}}
 	l.stop = sync.OnceFunc(func() {
+		cancel() // before they go on: a call that is broken off leaves a hold, which ends while the books are audited
 		l.resume()
-		cancel()
 		l.done.Wait()
 	})
 	l.pause()

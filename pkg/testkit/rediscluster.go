@@ -96,7 +96,7 @@ func AskRedis(ctx context.Context, address, command string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text := make([]byte, size)
+	text := make([]byte, max(size, 0)) // -1: there is nothing
 	_, err = io.ReadFull(r, text)
 	return string(text), err
 }

@@ -186,7 +186,7 @@ func (s *stage) ok(when string) {
 func (s *stage) spoil(name string, do, undo func(), words ...string) {
 	s.t.Helper()
 	do()
-	a := s.run("audit", "--json", "--wait", "5m")
+	a := s.audit("--json")
 	r := decodeJSON[audit.Report](s.t, a)
 	found := false
 	for _, d := range r.Differences {

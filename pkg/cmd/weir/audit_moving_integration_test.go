@@ -40,16 +40,10 @@ func TestAuditOfMovingBooks(t *testing.T) {
 	}
 	standing := func(name string, do func(), word string) {
 		t.Helper()
-		pid := p.pids()[name]
-		signal := func(sig syscall.Signal) {
-			if err := syscall.Kill(pid, sig); err != nil {
-				t.Fatal(err)
-			}
-		}
-		signal(syscall.SIGSTOP)
+		p.signal(name, syscall.SIGSTOP)
 		do()
 		moves(word)
-		signal(syscall.SIGCONT)
+		p.signal(name, syscall.SIGCONT)
 		s.ok(name + " goes on")
 	}
 	standing("outbox-relay", func() {

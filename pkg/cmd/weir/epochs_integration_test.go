@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -92,13 +91,7 @@ func newEpochWorld(t *testing.T) *epochWorld {
 		}
 	})
 	w.fill(root)
-	for name, pid := range p.pids() {
-		if strings.HasPrefix(name, "admission") {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	p.signal("admission", syscall.SIGKILL)
 	part, _ := w.state.Part("postgres")
 	var err error
 	if w.store, err = pgstore.Open(t.Context(), part.Address); err != nil {
@@ -186,9 +179,7 @@ func (w *epochWorld) kill(name string) {
 		args := read("cmdline")
 		cmd = exec.Command(args[0], args[1:]...)
 		cmd.Env = read("environ")
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			w.t.Fatal(err)
-		}
+		w.signal(name, syscall.SIGKILL)
 		w.wait(name+" is gone", func() bool { return !alive(pid) })
 	}
 	log, err := os.OpenFile(filepath.Join(w.dir, "log", name+"-again.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)

@@ -252,10 +252,27 @@ func (p *place) callOnce(method, url, key, body string) reply {
 	return r
 }
 
-// audit is `weir audit`, which waits for as long as the books may take on a slow machine.
-func (p *place) audit() answer {
+// audit is `weir audit`, which waits for as long as the books may take on a slow machine, and is asked again where they moved while
+// they were read.
+func (p *place) audit(flags ...string) (a answer) {
 	p.t.Helper()
-	return p.run("audit", "--wait", "5m")
+	p.wait("an audit of books at rest", func() bool {
+		a = p.run(append([]string{"audit", "--wait", waitWithin.String()}, flags...)...)
+		return a.code != 3
+	})
+	return a
+}
+
+// signal sends a signal to a process of the instance that runs.
+func (p *place) signal(name string, s syscall.Signal) {
+	p.t.Helper()
+	pid := p.pids()[name] // none is 0, which would mean the tests themselves
+	if pid == 0 {
+		p.t.Fatalf("%s to %s: it does not run", s, name)
+	}
+	if err := syscall.Kill(pid, s); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // spend reserves and settles 1,000 input and 10 output tokens of gpt-4o: $0.0026.

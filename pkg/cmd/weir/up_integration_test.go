@@ -193,9 +193,7 @@ func checkKilledNow(t *testing.T, p *place) {
 	t.Helper()
 	before := p.pids()
 	for _, name := range []string{"clickhouse", "cost-attributor"} {
-		if err := syscall.Kill(before[name], syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		p.signal(name, syscall.SIGKILL)
 	}
 	p.must("up")
 	for name, pid := range p.pids() {
@@ -208,11 +206,8 @@ func checkKilledNow(t *testing.T, p *place) {
 // checkHungDown stops a part and a service with SIGSTOP; down ends both. (How soon is in its bounds: see TestDownIsBounded.)
 func checkHungDown(t *testing.T, p *place) {
 	t.Helper()
-	pids := p.pids()
 	for _, name := range []string{"redis", "admission"} {
-		if err := syscall.Kill(pids[name], syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		p.signal(name, syscall.SIGSTOP)
 	}
 	if a := p.run("status"); a.code != 1 || !strings.Contains(a.out, "admission does not answer") {
 		t.Errorf("status with a hung service: %+v", a)
