@@ -133,6 +133,24 @@ func TestCleanWorld(t *testing.T) {
 	}
 }
 
+// Whoever named an entry's day may not have known the contract of that instant yet: a day of another zone of the tenant's is one.
+func TestDayOfAnotherZone(t *testing.T) {
+	for zone, ok := range map[string]bool{"UTC": true, "Europe/Budapest": false} { // in which it was the 14th, or the 15th already
+		w := small(t, nil)
+		h := &weirv1.TenantHistory{TenantId: "beta"}
+		for _, v := range []struct {
+			from time.Time
+			zone string
+		}{{time.Unix(0, 0), zone}, {eventTime().Add(-time.Second), "Asia/Tokyo"}} {
+			h.Versions = append(h.Versions, &weirv1.TenantVersion{EffectiveFrom: timestamppb.New(v.from), Timezone: v.zone, Count: "raw"})
+		}
+		w.add(bus.NewRecord(topics.CatalogTenants, "beta", []byte("beta"), w.encode(h)))
+		if r := w.run(); names(r, "journal", "day", "20260314") == ok {
+			t.Errorf("%s: %v", zone, r.Differences)
+		}
+	}
+}
+
 // An empty log is a difference, also where nothing else is there either.
 func TestEmptyLogIsNotOK(t *testing.T) {
 	w := &world{t: t}

@@ -20,7 +20,7 @@ func checkEntries(j *journal, book catalogs, r *Report) {
 			r.differ("journal", e.GetId(), "a tenant of the catalog", e.GetTenantId())
 			continue
 		}
-		checkKeys(e, c.at(e.GetEventTime().AsTime()), r)
+		checkKeys(e, c.zoneOf(e), r)
 		checkScopes(e, c, names, j, r)
 		if percent := plain(orZero(e.GetMarkupPercent())); !c.hasMarkup(percent) {
 			r.differ("journal", e.GetId()+" markup_percent", "one of the tenant's contracts", percent)
@@ -174,6 +174,18 @@ func keys(e entry, zone *time.Location) []int64 {
 		unix - mod(unix, 60), unix - mod(unix, 3600),
 		int64(local.Year()*10000 + int(local.Month())*100 + local.Day()), int64(local.Year()*100 + int(local.Month())),
 	}
+}
+
+// zoneOf is the zone that an entry's day is of: of the contract at its time or, where whoever named the day did not know that
+// yet, of another one of the tenant's.
+func (c contracts) zoneOf(e entry) *time.Location {
+	of := c.at(e.GetEventTime().AsTime())
+	for _, v := range append(contracts{{zone: of}}, c...) {
+		if keys(e, v.zone)[2] == int64(e.GetWindows().GetDay()) {
+			return v.zone
+		}
+	}
+	return of
 }
 
 // mod is never negative, so that instants before 1970 round down as well.

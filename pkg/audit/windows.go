@@ -32,7 +32,7 @@ func foldWindows(j *journal, book catalogs) map[WindowKey]*total {
 		if !known {
 			continue // reported by checkEntries
 		}
-		k := keys(e, c.at(e.GetEventTime().AsTime()))
+		k := keys(e, c.zoneOf(e))
 		for i, kind := range []string{"MINUTE", "HOUR", "DAY", "MONTH"} {
 			add(all, WindowKey{e.GetTenantId(), "TENANT", "", kind, k[i]}, e)
 			for _, s := range e.GetScopes() {

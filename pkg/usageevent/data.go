@@ -277,6 +277,7 @@ func isScopeKind(kind string) bool {
 const (
 	maxReservationEpoch = 1<<53 - 1
 	maxDepth            = 1 << 20
+	maxDay              = 99991231
 )
 
 func (r *Reservation) readFigures(o object) *Error {
@@ -290,17 +291,18 @@ func (r *Reservation) readFigures(o object) *Error {
 	if r.ReservedAt.Equal(time.Time{}) {
 		return malformed("reservation.reserved_at is missing")
 	}
-	var own, held, depth int64
+	var own, held, depth, day int64
 	for _, f := range []struct {
 		name string
 		to   *int64
 		max  int64
-	}{{"own_nanos", &own, int64(money.MaxNano)}, {"held_nanos", &held, int64(money.MaxNano)}, {"epoch", &r.Epoch, maxReservationEpoch}, {"depth", &depth, maxDepth}} {
+	}{{"own_nanos", &own, int64(money.MaxNano)}, {"held_nanos", &held, int64(money.MaxNano)}, {"epoch", &r.Epoch, maxReservationEpoch}, {"depth", &depth, maxDepth},
+		{"day", &day, maxDay}} {
 		if *f.to, err = o.integer(f.name, f.max); err != nil {
 			return err
 		}
 	}
-	r.OwnNanos, r.HeldNanos, r.Depth = money.Nano(own), money.Nano(held), int32(depth)
+	r.OwnNanos, r.HeldNanos, r.Depth, r.Day = money.Nano(own), money.Nano(held), int32(depth), int32(day)
 	s, err := o.text("estimate_usd", MaxID)
 	if err != nil || s == "" {
 		return err

@@ -47,13 +47,18 @@ func encode(ev *Event) (value []byte, plainUsage bool) {
 // usualSize is about what a settle is, in bytes, without the provider's usage.
 const usualSize = 1024
 
-// ContentHash is the SHA-256 of what the event says: everything but the token and the key that it was sent with. Two
-// encodings of one event have the same hash; numbers in the provider's usage are compared as written.
+// ContentHash is the SHA-256 of what the event says: everything but the token and the key that it was sent with, and the day,
+// which the reservation has one of. Two encodings of one event have the same hash; numbers in the provider's usage are compared
+// as written.
 //
 // An execution ends once, whoever saw it first: two copies of the breaker may trip on different causes at the same
 // instant, so a termination is only what it ends.
 func ContentHash(ev Event) [sha256.Size]byte {
 	ev.Data.ExecutionToken, ev.Data.APIKeyID = "", ""
+	if r := ev.Data.Reservation; r != nil && r.Day != 0 {
+		dayless := *r
+		dayless.Day, ev.Data.Reservation = 0, &dayless
+	}
 	if ev.Type == TypeTermination {
 		ev.Time, ev.Data = time.Time{}, Data{RootExecutionID: ev.Data.RootExecutionID}
 	}
@@ -129,6 +134,9 @@ func (r *Reservation) members(o *jsonwrite.Object) {
 	o.Int("own_nanos", int64(r.OwnNanos))
 	o.Int("held_nanos", int64(r.HeldNanos))
 	o.Int("epoch", r.Epoch)
+	if r.Day != 0 {
+		o.Int("day", int64(r.Day))
+	}
 	if r.EstimateUSD != nil {
 		o.Quoted("estimate_usd", *r.EstimateUSD)
 	}

@@ -122,6 +122,9 @@ type Reservation struct {
 	OwnNanos, HeldNanos money.Nano
 	// Epoch is the Redis epoch of the hold.
 	Epoch int64
+	// Day is the day, YYYYMMDD, that the hold is charged to in Redis: by the contract that admission knew when it reserved. 0: it
+	// is not said.
+	Day int32
 	// EstimateUSD is the priced estimate; nil when the model had no price.
 	EstimateUSD *money.USD
 	// Estimate are the meters of the estimate.

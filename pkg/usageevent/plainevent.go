@@ -49,7 +49,7 @@ func (r *Reservation) plain() bool {
 
 func (r *Reservation) plainFigures() bool {
 	return !r.ReservedAt.IsZero() && plainTime(r.ReservedAt) && r.OwnNanos >= 0 && r.OwnNanos <= money.MaxNano && r.HeldNanos >= 0 && r.HeldNanos <= money.MaxNano &&
-		r.Epoch >= 0 && r.Epoch <= maxReservationEpoch && r.Depth >= 0 && r.Depth <= maxDepth &&
+		r.Epoch >= 0 && r.Epoch <= maxReservationEpoch && r.Depth >= 0 && r.Depth <= maxDepth && r.Day >= 0 && r.Day <= maxDay &&
 		(r.EstimateUSD == nil || r.EstimateUSD.Sign() >= 0 && r.EstimateUSD.Readable()) && plainMeters(r.Estimate)
 }
 

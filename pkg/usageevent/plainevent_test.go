@@ -78,6 +78,7 @@ func anyEvent(t *rapid.T) Event {
 		mayBe(t, "held", func() { r.HeldNanos = money.Nano(anyWhole(t, "held", int64(money.MaxNano))) })
 		mayBe(t, "epoch", func() { r.Epoch = anyWhole(t, "epoch", maxReservationEpoch) })
 		mayBe(t, "depth", func() { r.Depth = int32(anyWhole(t, "depth", maxDepth)) })
+		mayBe(t, "day", func() { r.Day = int32(anyWhole(t, "day", maxDay)) })
 		mayBe(t, "outcome", func() { r.Outcome = anyText(t, "outcome", MaxID) })
 		mayBe(t, "own mode", func() { r.OwnMode = anyText(t, "own mode", MaxID) })
 		mayBe(t, "price version", func() { r.PriceVersion = anyText(t, "price version", MaxText) })

@@ -183,6 +183,16 @@ func TestEncodeGolden(t *testing.T) {
 	}
 }
 
+// The day of a reservation is read back, and is no part of the hash: whoever does not know of it books the same event.
+func TestDayOfTheReservation(t *testing.T) {
+	without, with := full(t), full(t)
+	with.Data.Reservation.Day = 20261130
+	back, err := Decode(Encode(with), nil)
+	if err != nil || back.Data.Reservation.Day != 20261130 || ContentHash(with) != ContentHash(without) || with.Data.Reservation.Day == 0 {
+		t.Errorf("%+v, %v", back.Data.Reservation, err)
+	}
+}
+
 func TestRoundTripAndHash(t *testing.T) {
 	ev := full(t)
 	back, err := Decode(Encode(ev), nil)

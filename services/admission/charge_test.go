@@ -138,6 +138,7 @@ func TestNoContentGoesOn(t *testing.T) {
 // Goal: what admission writes, the attributor's decoder reads, and the ids are functions of the reservation alone.
 func TestEventsDecode(t *testing.T) {
 	s := thirtyCents()
+	s.day = 20261130 // by whatever contract it was reserved
 	req := settleRequest{Meters: map[string]json.Number{"output_tokens": "20"}, ResponseID: "resp-1"}
 	c, p := chargeFor(&req, s, flatBook(), roomy())
 	if p != nil {
@@ -157,12 +158,13 @@ func TestEventsDecode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ev.ID != "settle:r1:1796083199123456000" || ev.ID != row.EventID || ev.Source != usageevent.SourceAdmission || ev.Data.ReservationID != "r1" ||
-		!ev.Data.Reservation.ReservedAt.Equal(s.reservedAt) || ev.Data.Reservation.OwnNanos != 200_000_000 || ev.Data.ResponseID != "resp-1" {
+		!ev.Data.Reservation.ReservedAt.Equal(s.reservedAt) || ev.Data.Reservation.OwnNanos != 200_000_000 || ev.Data.ResponseID != "resp-1" ||
+		ev.Data.Reservation.Day != s.day {
 		t.Errorf("%+v %+v", ev, ev.Data.Reservation)
 	}
 	unsettled, err := usageevent.Decode(usageevent.Encode(s.unsettledEvent(usageevent.OwnModeDirect, e.now)), nil)
 	if err != nil || unsettled.ID != "unsettled:r1:1796083199123456000" || unsettled.Data.Reservation.OwnNanos != 300_000_000 ||
-		unsettled.Data.Reservation.OwnMode != usageevent.OwnModeDirect || unsettled.Data.RootExecutionID != "x" {
+		unsettled.Data.Reservation.OwnMode != usageevent.OwnModeDirect || unsettled.Data.RootExecutionID != "x" || unsettled.Data.Reservation.Day != s.day {
 		t.Errorf("%+v, %v", unsettled, err)
 	}
 }

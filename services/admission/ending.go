@@ -109,7 +109,7 @@ func (s *subject) attribute(ev *usageevent.Event) {
 		estimate := s.call.EstimateUSD
 		usd = &estimate
 	}
-	d.Reservation = &usageevent.Reservation{ReservedAt: s.reservedAt.UTC(), HeldNanos: s.held.Nanos, Epoch: s.epoch, EstimateUSD: usd,
+	d.Reservation = &usageevent.Reservation{ReservedAt: s.reservedAt.UTC(), HeldNanos: s.held.Nanos, Epoch: s.epoch, Day: s.day, EstimateUSD: usd,
 		Estimate: s.call.Meters, PriceVersion: s.call.PriceVersion, Depth: int32(s.call.Depth), Scopes: s.call.countedIn(), Branches: s.call.branchIDs()}
 }
 

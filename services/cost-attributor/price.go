@@ -66,7 +66,7 @@ func (c catalogs) facts(v verified, r bus.Record) (ledger.Facts, error) {
 }
 
 func hold(r usageevent.Reservation) *ledger.Hold {
-	return &ledger.Hold{ReservedAt: r.ReservedAt, OwnMode: ledger.OwnMode(r.OwnMode), Own: r.OwnNanos, Held: r.HeldNanos, Epoch: r.Epoch,
+	return &ledger.Hold{ReservedAt: r.ReservedAt, OwnMode: ledger.OwnMode(r.OwnMode), Own: r.OwnNanos, Held: r.HeldNanos, Epoch: r.Epoch, Day: r.Day,
 		EstimateUSD: r.EstimateUSD, PriceVersion: r.PriceVersion}
 }
 

@@ -67,6 +67,7 @@ type Hold struct {
 	OwnMode      OwnMode
 	Own, Held    money.Nano
 	Epoch        int64
+	Day          int32 // YYYYMMDD, in which Redis counts it; 0: that of the contract's calendar
 	EstimateUSD  *money.USD
 	PriceVersion string
 }
@@ -102,6 +103,9 @@ func NewCandidate(f Facts) (Candidate, error) {
 		e.EventTime, e.ReservedAt, e.Held = f.Hold.ReservedAt.UTC(), f.Hold.ReservedAt.UTC(), f.Hold.Held
 	}
 	e.Windows = window.KeysAt(e.EventTime, f.Location)
+	if f.Hold != nil && f.Hold.Day != 0 { // admission may have known an earlier contract, of another time zone
+		e.Windows.Day, e.Windows.Month = f.Hold.Day, f.Hold.Day/100
+	}
 	e.PostedPeriod = e.Windows.Month
 	e.price(f)
 	if err := e.count(f); err != nil {

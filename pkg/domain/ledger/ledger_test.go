@@ -208,6 +208,19 @@ func TestEntry(t *testing.T) {
 	}
 }
 
+// A hold's amount stands in the day that Redis charges it to, also where the contract has another zone by the time it is booked.
+func TestDayOfTheHold(t *testing.T) {
+	f := message(Settle, "s1")
+	f.Location = time.FixedZone("east", 3600) // in which it was reserved on 1 April
+	if e := candidate(t, f).Entry; e.Windows.Day != 20260401 || e.PostedPeriod != 202604 {
+		t.Errorf("not said: %+v", e.Windows)
+	}
+	f.Hold.Day = 20260331
+	if e := candidate(t, f).Entry; e.Windows.Day != 20260331 || e.Windows.Month != 202603 || e.PostedPeriod != 202603 || e.Windows.Minute != reservedAt.Unix() {
+		t.Errorf("%+v", e.Windows)
+	}
+}
+
 // Field reports 22 and 95: no price is not zero, and what was held stays counted.
 func TestUnpriced(t *testing.T) {
 	f := message(Settle, "s1")
