@@ -295,7 +295,10 @@ func (c *charge) price(req *settleRequest, s *subject, u *usage.Usage, book *pri
 	case err != nil:
 		return invalid("usage", "usage: "+err.Error())
 	}
-	amount := counted(contract, raw)
+	amount := raw
+	if contract.Count == tenant.CountBilled {
+		amount = billed
+	}
 	if c.own.Nanos, err = money.CeilNano(amount); err != nil {
 		return invalid("usage", fmt.Sprintf("usage: %v", err))
 	}

@@ -135,6 +135,24 @@ func TestNoContentGoesOn(t *testing.T) {
 	}
 }
 
+// What is counted of what is billed is the sum of the billed lines, as the ledger adds them up: a markup on the sum of the list
+// prices may round otherwise, and the nano-dollar between them would be external usage.
+func TestChargeCountsBilledLines(t *testing.T) {
+	version, err := pricing.Version{Provider: "openai", Model: "flat", Mode: "chat", Currency: "USD", EffectiveFrom: time.Unix(0, 0), PublishedAt: time.Unix(0, 0), Source: "test",
+		Rates: []pricing.Rate{{Meter: usage.Input, USDPerUnit: number("1e-18")}, {Meter: usage.Output, USDPerUnit: number("1e-18")}}}.Seal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := settleRequest{Meters: map[string]json.Number{"input_tokens": "3", "output_tokens": "1666666664"}} // in all 2e-9 with the markup, by the line 2.000000001e-9
+	k := roomy()
+	k.Count = tenant.CountBilled
+	k.Markup, _ = money.ParsePercent("20")
+	c, p := chargeFor(&req, thirtyCents(), pricing.NewBook(pricing.History{Provider: "openai", Model: "flat", Versions: []pricing.Version{version}}), k)
+	if p != nil || c.billed.String() != "0.000000002000000001" || c.own.Nanos != 3 {
+		t.Errorf("%+v, %v", c, p)
+	}
+}
+
 // Goal: what admission writes, the attributor's decoder reads, and the ids are functions of the reservation alone.
 func TestEventsDecode(t *testing.T) {
 	s := thirtyCents()
