@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,12 +76,17 @@ func (s *Service) reapTenant(ctx context.Context, t budgetstore.Tenant) error {
 	if err != nil {
 		return err
 	}
+	var failed error
 	for _, h := range holds {
-		if err := s.expire(ctx, t, h); err != nil {
-			return fmt.Errorf("reservation %s: %w", h.ID, err)
+		err := s.expire(ctx, t, h)
+		if err != nil {
+			failed = cmp.Or(failed, fmt.Errorf("reservation %s: %w", h.ID, err))
+		}
+		if isOutage(err) { // the others would meet it too
+			break
 		}
 	}
-	return nil
+	return failed
 }
 
 // expire ends one hold: the row and the UNSETTLED event in one transaction, then the script.
