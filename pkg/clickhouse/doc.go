@@ -16,5 +16,5 @@
 // What no window closes: a dead owner whose insert arrives after its successor has asked, and after the token was
 // forgotten (10,000 blocks later). `weir audit` finds it.
 //
-// Bounds: one range has at most ConsumerConfig.MaxBatch records; the id filter of a partition holds filterIDs ids.
+// Bounds: one range has at most ConsumerConfig.MaxBatch records; the id filter of a partition is that of pkg/journal.
 package clickhouse

@@ -19,14 +19,6 @@ import (
 // SinkGroup is the consumer group of the ledger sink.
 const SinkGroup = "weir.ledger-sink"
 
-// Bounds of the id filter: how many ids of a partition are remembered, how long, and how many records warm it. The age is
-// above the writers' delivery time-out plus session time-out.
-const (
-	filterIDs  = 200_000
-	filterAge  = 10 * time.Minute
-	filterWarm = 100_000
-)
-
 // ledgerTable is what the sink needs of a Client.
 type ledgerTable interface {
 	insertLedger(ctx context.Context, token string, rows []row) error
@@ -84,8 +76,8 @@ func (s *LedgerSink) assigned(ctx context.Context, claim bus.Claim, at bus.Commi
 	if err != nil {
 		return 0, bus.Fatal{Err: fmt.Errorf("ledger sink %s/%d: %w", claim.Topic().Name(), claim.Partition(), err)}
 	}
-	f := journal.NewFilter(filterIDs, filterAge)
-	if err := f.Warm(ctx, s.reader, claim.Topic(), claim.Partition(), at.Offset, filterWarm, entryID); err != nil {
+	f := journal.NewFilter()
+	if err := f.Warm(ctx, s.reader, claim.Topic(), claim.Partition(), at.Offset, entryID); err != nil {
 		return 0, err
 	}
 	s.mu.Lock()

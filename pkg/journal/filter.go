@@ -17,6 +17,13 @@ import (
 	"github.com/weir-project/weir/pkg/bus"
 )
 
+// Bounds of a filter, the same for every reader: one that forgets earlier counts a duplicate that the others pass over. An id
+// lives longer than the attributor's delivery time-out (30 s) and session time-out (service.MaxSession) together.
+const (
+	mostIDs = 200_000
+	mostAge = 10 * time.Minute
+)
+
 // Filter remembers the ids of one partition. It is not safe for concurrent use: it belongs to the partition's worker.
 // At its bounds it forgets the oldest ids first.
 type Filter struct {
@@ -34,11 +41,13 @@ type seen struct {
 	ts time.Time
 }
 
-// NewFilter makes a filter of at most maxIDs ids (at least 1). An id is also dropped once the newest record is more than
-// maxAge younger, by record timestamps; maxAge must exceed delivery time-out + session time-out of the writers. A tenth of
-// maxIDs is kept whatever its age, so that one record with a clock far ahead does not empty the filter.
-func NewFilter(maxIDs int, maxAge time.Duration) *Filter {
-	return &Filter{maxIDs: max(1, maxIDs), maxAge: maxAge, first: map[string]int64{}}
+// NewFilter makes a filter of at most mostIDs ids. An id is also dropped once the newest record is more than mostAge younger,
+// by record timestamps. A tenth of mostIDs is kept whatever its age, so that one record with a clock far ahead does not empty
+// the filter.
+func NewFilter() *Filter { return newFilter(mostIDs, mostAge) }
+
+func newFilter(maxIDs int, maxAge time.Duration) *Filter {
+	return &Filter{maxIDs: maxIDs, maxAge: maxAge, first: map[string]int64{}}
 }
 
 // Seen reports whether a record is a duplicate: whether its id was met at a lower offset. It remembers the id. The same
@@ -60,7 +69,7 @@ func (f *Filter) Seen(id string, offset int64, ts time.Time) bool {
 // Len is the number of ids remembered.
 func (f *Filter) Len() int { return len(f.first) }
 
-// EvictedEarly counts the ids dropped for want of room while still younger than maxAge. Anything but 0 means that maxIDs
+// EvictedEarly counts the ids dropped for want of room while still younger than mostAge. Anything but 0 means that mostIDs
 // is too small for the rate, and that a duplicate could pass: it is a metric with an alert.
 func (f *Filter) EvictedEarly() uint64 { return f.early }
 
@@ -89,13 +98,13 @@ type Reader interface {
 	ReadPartition(ctx context.Context, topic bus.Topic, partition int32, from, to int64, fn func(bus.Record) error) error
 }
 
-// Warm feeds the filter with the last n records before committed, as the reader that handled them did. id names a
-// record's entry id; "" passes it over. A committed below 1 leaves nothing to do.
-func (f *Filter) Warm(ctx context.Context, r Reader, topic bus.Topic, partition int32, committed, n int64, id func(bus.Record) (string, error)) error {
+// Warm feeds the filter with as many of the last records before committed as it holds, as the reader that handled them did. id
+// names a record's entry id; "" passes it over. A committed below 1 leaves nothing to do.
+func (f *Filter) Warm(ctx context.Context, r Reader, topic bus.Topic, partition int32, committed int64, id func(bus.Record) (string, error)) error {
 	if committed < 1 {
 		return nil
 	}
-	err := r.ReadPartition(ctx, topic, partition, max(0, committed-n), committed, func(rec bus.Record) error {
+	err := r.ReadPartition(ctx, topic, partition, max(0, committed-int64(f.maxIDs)), committed, func(rec bus.Record) error {
 		key, err := id(rec)
 		if err == nil && key != "" {
 			f.Seen(key, rec.Offset, rec.Timestamp)

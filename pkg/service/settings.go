@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/config"
@@ -46,6 +47,22 @@ func (s Settings) Validate() error {
 	}
 	_, err := obs.NewLogger(io.Discard, s.LogLevel, s.LogFormat, "")
 	return errors.Join(append(errs, err)...)
+}
+
+// MaxSession bounds the session time-out of whoever writes the journal or reads it: pkg/journal remembers ids for longer.
+const MaxSession = 5 * time.Minute
+
+// DefineSession adds the flag of a service that consumes: after how long without a heartbeat its partitions go to another copy.
+func DefineSession(set *config.Set) *time.Duration {
+	return set.Duration("session", 15*time.Second, "after how long without a heartbeat the partitions go to another copy")
+}
+
+// CheckSession says what is wrong with it.
+func CheckSession(session time.Duration) error {
+	if session < 100*time.Millisecond || session > MaxSession {
+		return fmt.Errorf("-session must be 100ms to %s", MaxSession)
+	}
+	return nil
 }
 
 // settings is how Main finds them in a configuration that embeds them.

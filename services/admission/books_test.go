@@ -132,7 +132,7 @@ func (b *books) records(from, to int) []bus.Record {
 
 // newReader is a journal reader that has just been assigned the partition, warmed by what came before.
 func (b *books) newReader(read int) *journalReader {
-	r := &journalReader{s: b.d.svc, filters: map[int32]*journal.Filter{0: journal.NewFilter(filterIDs, filterAge)}}
+	r := &journalReader{s: b.d.svc, filters: map[int32]*journal.Filter{0: journal.NewFilter()}}
 	for i, e := range b.entries[:read] {
 		r.filters[0].Seen(e.ID, b.base+int64(i), e.RecordedAt)
 	}

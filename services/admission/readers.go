@@ -25,14 +25,6 @@ const (
 	windowsGroup = "weir.admission-windows"
 )
 
-// Bounds of the filter of duplicate journal entries, per partition: longer than delivery time-out (30 s) and session
-// time-out (15 s) of the attributor together.
-const (
-	filterIDs  = 200_000
-	filterAge  = 3 * time.Minute
-	filterWarm = 20_000
-)
-
 const (
 	// readerRetry bounds how long a reader waits between two tries: what it brings is due in seconds, above all after a
 	// recovery, whose end it would sleep through otherwise.
@@ -56,8 +48,8 @@ func (s *Service) newJournalReader() (*bus.Consumer, error) {
 }
 
 func (r *journalReader) assigned(ctx context.Context, claim bus.Claim, at bus.Committed) (int64, error) {
-	f := journal.NewFilter(filterIDs, filterAge)
-	if err := f.Warm(ctx, r.s.conn, claim.Topic(), claim.Partition(), at.Offset, filterWarm, entryID); err != nil {
+	f := journal.NewFilter()
+	if err := f.Warm(ctx, r.s.conn, claim.Topic(), claim.Partition(), at.Offset, entryID); err != nil {
 		return 0, err
 	}
 	r.mu.Lock()

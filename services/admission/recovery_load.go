@@ -138,8 +138,8 @@ type between struct {
 }
 
 func (r *recoverer) applyPartition(ctx context.Context, b *book) error {
-	filter := journal.NewFilter(filterIDs, filterAge)
-	if err := filter.Warm(ctx, r.s.conn, topics.LedgerEntries, b.partition, b.offset, filterWarm, entryID); err != nil {
+	filter := journal.NewFilter()
+	if err := filter.Warm(ctx, r.s.conn, topics.LedgerEntries, b.partition, b.offset, entryID); err != nil {
 		return err
 	}
 	batch := &between{filter: filter, byTenant: map[string][]budgetstore.JournalEntry{}}

@@ -12,12 +12,6 @@ import (
 	"github.com/weir-project/weir/pkg/ledgercodec"
 )
 
-// The id filter of a partition: how many ids, and for how long. The age exceeds delivery time-out + session time-out.
-const (
-	filterIDs = 200_000
-	filterAge = 10 * time.Minute
-)
-
 // limitsOf is the contract's bounds of an execution at a time; zero values where there is no such tenant.
 type limitsOf func(tenant string, at time.Time) tenant.Execution
 
@@ -51,7 +45,7 @@ type room struct {
 const firstSweep = 10_000
 
 func newBook(r *room, maxAge time.Duration, now func() time.Time) *book {
-	return &book{now: now, filter: journal.NewFilter(filterIDs, filterAge), roots: map[root]execution{}, room: r, maxAge: maxAge, sweepAt: firstSweep}
+	return &book{now: now, filter: journal.NewFilter(), roots: map[root]execution{}, room: r, maxAge: maxAge, sweepAt: firstSweep}
 }
 
 // take folds one journal record, once: a record below next is passed over. widest is the fan-out of its execution.

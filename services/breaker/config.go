@@ -30,7 +30,7 @@ func Define(set *config.Set) *Config {
 	secret := set.Secret("hmac-secret", "key that signs termination events, shared with the attributor, at least 32 bytes")
 	age := set.Duration("max-root-age", 7*24*time.Hour, "how far back the journal is read after a restart: the age that admission lets an execution reach")
 	executions := set.Int("max-executions", 1_000_000, "most executions held in memory, about 300 bytes each and 50 more for each parent agent")
-	session := set.Duration("session", 15*time.Second, "after how long without a heartbeat the partitions go to another copy")
+	session := service.DefineSession(set)
 	set.Check(func() error {
 		*c = Config{Settings: *settings, MaxRootAge: *age, MaxExecutions: *executions, Session: *session}
 		var err error
@@ -42,9 +42,6 @@ func Define(set *config.Set) *Config {
 	return c
 }
 
-// maxSession keeps the reach of the id filter above session time-out + delivery time-out.
-const maxSession = 5 * time.Minute
-
 // Validate returns everything that is wrong, joined; Define has checked the secret.
 func (c Config) Validate() error {
 	errs := []error{c.Settings.Validate()}
@@ -54,8 +51,5 @@ func (c Config) Validate() error {
 	if c.MaxExecutions < 1 {
 		errs = append(errs, errors.New("-max-executions must be above zero"))
 	}
-	if c.Session < 100*time.Millisecond || c.Session > maxSession {
-		errs = append(errs, fmt.Errorf("-session must be 100ms to %s", maxSession))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, service.CheckSession(c.Session))...)
 }

@@ -18,12 +18,6 @@ import (
 	"github.com/weir-project/weir/pkg/ledgercodec"
 )
 
-// The id filter of a partition: how many ids, and for how long. The age exceeds delivery time-out + session time-out.
-const (
-	filterIDs = 200_000
-	filterAge = 10 * time.Minute
-)
-
 // book is what one partition's journal adds up to. mu is held by the handler for a batch, and by the read-along.
 type book struct {
 	mu         sync.Mutex
@@ -60,7 +54,7 @@ type room struct {
 
 func newBook(partition int32, r *room, now func() time.Time) *book {
 	return &book{now: now, partition: partition, totals: map[key]window.Total{}, dirty: map[key]struct{}{}, bases: map[string]int64{},
-		gone: map[string]struct{}{}, filter: journal.NewFilter(filterIDs, filterAge), room: r}
+		gone: map[string]struct{}{}, filter: journal.NewFilter(), room: r}
 }
 
 // set keeps a total, unless it is a new one beyond the bound.

@@ -2,7 +2,6 @@ package budgetaggregator
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/weir-project/weir/pkg/config"
@@ -34,7 +33,7 @@ func Define(set *config.Set) *Config {
 	along := set.Duration("read-along", 10*time.Second, "how often an owner checks its own output for what a dead owner overwrote")
 	batch := set.Int("sink-batch", 10_000, "most totals in one insert into ClickHouse")
 	linger := set.Duration("sink-linger", time.Second, "how long the sink waits for a full insert")
-	session := set.Duration("session", 15*time.Second, "after how long without a heartbeat the partitions go to another copy")
+	session := service.DefineSession(set)
 	set.Require("clickhouse")
 	set.Check(func() error {
 		*c = Config{Settings: *settings, ClickHouse: *clickhouse, MaxWindows: *windows,
@@ -59,11 +58,5 @@ func (c Config) Validate() error {
 	if c.SinkLinger <= 0 {
 		errs = append(errs, errors.New("-sink-linger must be above zero"))
 	}
-	if c.Session < 100*time.Millisecond || c.Session > maxSession {
-		errs = append(errs, fmt.Errorf("-session must be 100ms to %s", maxSession))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, service.CheckSession(c.Session))...)
 }
-
-// maxSession keeps the reach of the id filter above session time-out + delivery time-out.
-const maxSession = 5 * time.Minute

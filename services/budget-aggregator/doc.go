@@ -20,5 +20,5 @@
 //   - The sink writes a row at least once and the table keeps the highest version of a key.
 //
 // Bounds: Config.MaxWindows totals in memory (about 400 bytes each); at the bound the partition stops with an error, and
-// goes on when the bound is raised. filterIDs ids per partition. One publication per batch.
+// goes on when the bound is raised. The id filter is that of pkg/journal. One publication per batch.
 package budgetaggregator

@@ -101,7 +101,7 @@ func (a *aggregator) restore(ctx context.Context, claim bus.Claim, committed int
 	r.generation = max(int64(claim.Generation()), r.newest+1, r.based.generation+1)
 	why := r.doubt(committed)
 	if why == "" {
-		err := r.filter.Warm(ctx, a.reader, topics.LedgerEntries, claim.Partition(), committed, filterIDs, entryID)
+		err := r.filter.Warm(ctx, a.reader, topics.LedgerEntries, claim.Partition(), committed, entryID)
 		return r.book, nil, err
 	}
 	a.log.Warn("folding the partition again from the start of the journal", "partition", claim.Partition(), "to", committed, "reason", why)

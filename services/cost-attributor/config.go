@@ -41,7 +41,7 @@ func Define(set *config.Set) *Config {
 	batch := set.Int("batch", 1000, "most usage events in one write to the journal")
 	sinkBatch := set.Int("sink-batch", 10_000, "most rows in one insert into ClickHouse")
 	linger := set.Duration("sink-linger", time.Second, "how long the ledger sink waits for a full insert")
-	session := set.Duration("session", 15*time.Second, "after how long without a heartbeat the partitions go to another copy")
+	session := service.DefineSession(set)
 	set.Require("clickhouse")
 	set.Check(func() error {
 		*c = Config{Settings: *settings, ClickHouse: *clickhouse, TrustTopic: *trust, MaxIDs: *ids,
@@ -54,9 +54,6 @@ func Define(set *config.Set) *Config {
 	})
 	return c
 }
-
-// maxSession keeps the reach of the readers' id filters above session time-out + delivery time-out.
-const maxSession = 5 * time.Minute
 
 // Validate returns everything that is wrong, joined; Define has checked the secret.
 func (c Config) Validate() error {
@@ -72,8 +69,5 @@ func (c Config) Validate() error {
 	if c.SinkLinger <= 0 {
 		errs = append(errs, errors.New("-sink-linger must be above zero"))
 	}
-	if c.Session < 100*time.Millisecond || c.Session > maxSession {
-		errs = append(errs, fmt.Errorf("-session must be 100ms to %s", maxSession))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, service.CheckSession(c.Session))...)
 }
