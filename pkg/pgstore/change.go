@@ -33,6 +33,11 @@ const (
 // before the end of a transaction that has run shareEpochLock, but only statements after that one see it.
 const readyEpoch = `(SELECT epoch FROM redis_epoch WHERE state = 'ready')`
 
+// shareEpochLock comes before everything else in a transaction that tells Kafka how reservations ended, as a statement of
+// its own ($1 = EpochLock): a statement that reads the epoch must have its snapshot from after the lock was granted, or
+// it sees the epoch that a marker has just ended. Both may travel in one batch.
+const shareEpochLock = "SELECT pg_advisory_xact_lock_shared($1)"
+
 // A change of each kind, as the middle of a statement over g, the rows of a batch in their order.
 const (
 	// A direct amount is applied by a script that knows the epoch of its hold, so that must be the one of now.

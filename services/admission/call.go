@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 
+	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/obs"
 )
 
@@ -31,14 +32,14 @@ func (s *Service) bounded(ctx context.Context) (context.Context, context.CancelF
 func (s *Service) failed(err error) *Problem {
 	p := storeProblem(err)
 	if p.Status >= 500 {
-		s.trouble(p, err)
+		s.trouble(p.Code, err)
 	}
 	return p
 }
 
 // trouble logs the first of a kind of trouble and then one line every ten seconds.
-func (s *Service) trouble(p *Problem, err error) {
-	if s.quiet.Pass(string(p.Code), s.deps.Now()) {
-		s.deps.Log.Warn("refusing", obs.ErrID, p.Code, "error", err)
+func (s *Service) trouble(code admit.Code, err error) {
+	if s.quiet.Pass(string(code), s.deps.Now()) {
+		s.deps.Log.Warn("refusing", obs.ErrID, code, "error", err)
 	}
 }

@@ -82,6 +82,6 @@ func (s *Service) applyRelease(ctx context.Context, subj *subject) {
 	defer cancel()
 	if _, err := s.counters.Release(ctx, subj.ref()); err != nil {
 		s.metrics.missed.Inc()
-		s.trouble(problem(admit.StoreUnavailable, ""), fmt.Errorf("release script of a committed release: %w", err))
+		s.trouble(admit.StoreUnavailable, fmt.Errorf("release script of a committed release: %w", err))
 	}
 }

@@ -157,7 +157,7 @@ func (s *Service) applySettle(ctx context.Context, subj *subject, own admit.Esti
 	was, err := s.counters.Settle(ctx, subj.ref(), own)
 	if err != nil {
 		s.metrics.missed.Inc()
-		s.trouble(problem(admit.StoreUnavailable, ""), fmt.Errorf("settle script of a committed settle: %w", err))
+		s.trouble(admit.StoreUnavailable, fmt.Errorf("settle script of a committed settle: %w", err))
 	}
 	if isLoss(err) { // nobody may have asked Redis about this tenant before
 		s.lost(subj.ref().Tenant)
@@ -207,7 +207,7 @@ func (s *Service) freeHold(ctx context.Context, subj *subject) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	if _, err := s.counters.Release(ctx, subj.ref()); err != nil {
-		s.trouble(problem(admit.StoreUnavailable, ""), fmt.Errorf("free a hold without an id of its own: %w", err))
+		s.trouble(admit.StoreUnavailable, fmt.Errorf("free a hold without an id of its own: %w", err))
 	}
 }
 

@@ -22,7 +22,7 @@ func (s *Service) heldMore(ctx context.Context, row pgstore.Row, held money.Nano
 		err = s.rows.SetHeld(write, row)
 	}
 	if err != nil { // a repeat is told the first figures
-		s.trouble(problem(codeInternal, ""), err)
+		s.trouble(codeInternal, err)
 	}
 	s.metrics.heldMore.Inc()
 	return row.Answer
@@ -48,7 +48,7 @@ func (s *Service) heldMoreOf(ctx context.Context, tenant string, e budgetstore.J
 	row, _, err := s.rows.Get(read, tenant, e.ReservationID)
 	switch {
 	case err != nil:
-		s.trouble(problem(codeInternal, ""), err)
+		s.trouble(codeInternal, err)
 	case row.Outcome == pgstore.Settled && row.ReservedAt.Equal(e.ReservedAt) && e.Held > row.HeldNanos:
 		s.heldMore(ctx, row, e.Held)
 	}

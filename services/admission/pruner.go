@@ -21,7 +21,7 @@ func (s *Service) prune(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if err := pruneAll(ctx, s.deps.Now(), s.cfg.Retention, s.rows.Prune); err != nil && ctx.Err() == nil {
-			s.trouble(problem(admit.StoreUnavailable, ""), fmt.Errorf("prune: %w", err))
+			s.trouble(admit.StoreUnavailable, fmt.Errorf("prune: %w", err))
 		}
 		select {
 		case <-ctx.Done():

@@ -25,7 +25,7 @@ func (s *Service) reap(ctx context.Context) error {
 	for {
 		if err := s.reapOnce(ctx); err != nil && ctx.Err() == nil {
 			s.metrics.reaperErrors.Inc()
-			s.trouble(problem(admit.StoreUnavailable, ""), fmt.Errorf("reaper: %w", err))
+			s.trouble(admit.StoreUnavailable, fmt.Errorf("reaper: %w", err))
 		}
 		select {
 		case <-ctx.Done():

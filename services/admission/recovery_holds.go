@@ -65,7 +65,7 @@ func (s *Service) forgetHold(ctx context.Context, epoch pgstore.RedisEpoch, subj
 	defer cancel()
 	if err := s.counters.Unpend(ctx, subj.refIn(epoch.Epoch)); err != nil {
 		s.metrics.missed.Inc()
-		s.trouble(problem(admit.StoreUnavailable, ""), err)
+		s.trouble(admit.StoreUnavailable, err)
 	}
 }
 

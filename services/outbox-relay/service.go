@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/gen/topics"
@@ -28,7 +27,12 @@ func New(cfg Config, deps service.Deps) (*service.Process, error) {
 		return nil, fmt.Errorf("outbox-relay: %w", err)
 	}
 	r := &relay{cfg: cfg, log: deps.Log, metrics: m, now: deps.Now, produce: s.Producer.Produce, writes: writes, byDefault: topics.UsageEvents}
-	s.Server.AddCheck("postgres", func(context.Context) error { return seen(&r.standing) })
+	s.Server.AddCheck("postgres", func(context.Context) error {
+		if !r.standing.Load() {
+			return errors.New("has not answered yet")
+		}
+		return nil
+	})
 	s.Add("relay", lifecycle.Consumers, func(ctx context.Context) error {
 		// In a topic with another number of partitions a key's order would be broken for ever.
 		if !s.Kafka.Wait(ctx, func(ctx context.Context) error {
@@ -44,11 +48,4 @@ func New(cfg Config, deps service.Deps) (*service.Process, error) {
 	})
 	s.Add("measure", lifecycle.Stores, r.measure)
 	return s, nil
-}
-
-func seen(b *atomic.Bool) error {
-	if !b.Load() {
-		return errors.New("has not answered yet")
-	}
-	return nil
 }
