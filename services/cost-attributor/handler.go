@@ -145,14 +145,22 @@ func (a *attributor) one(b *book, r bus.Record) error {
 	}
 	a.metrics.events.WithLabelValues(string(d.Verdict)).Inc()
 	for _, e := range d.Entries {
-		record, err := ledgercodec.Record(e)
-		if err != nil {
+		if err := b.keep(e); err != nil {
 			return err
 		}
-		b.state.Apply(e)
-		b.unsaved = append(b.unsaved, record)
 		a.metrics.entry(e)
 	}
+	return nil
+}
+
+// keep takes an entry that was decided into the state, and among what is to be saved.
+func (b *book) keep(e ledger.Entry) error {
+	record, err := ledgercodec.Record(e)
+	if err != nil {
+		return err
+	}
+	b.state.Apply(e)
+	b.unsaved = append(b.unsaved, record)
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/domain/ledger"
 	"github.com/weir-project/weir/pkg/identity"
-	"github.com/weir-project/weir/pkg/ledgercodec"
 	"github.com/weir-project/weir/pkg/obs"
 	"github.com/weir-project/weir/pkg/usageevent"
 )
@@ -24,12 +23,9 @@ func (a *attributor) mark(b *book, r bus.Record, ev usageevent.Event) error {
 	d := b.state.Mark(markerOf(ev, r))
 	a.metrics.events.WithLabelValues(string(d.Verdict)).Inc()
 	for _, e := range d.Entries {
-		record, err := ledgercodec.Record(e)
-		if err != nil {
+		if err := b.keep(e); err != nil {
 			return err
 		}
-		b.state.Apply(e)
-		b.unsaved = append(b.unsaved, record)
 		a.metrics.entries.WithLabelValues(string(e.Kind)).Inc()
 		a.log.Warn("epoch marker", "epoch", e.Marker.Epoch, "phase", string(e.Marker.Phase), obs.Partition, r.Partition, obs.Offset, r.Offset)
 	}
