@@ -23,22 +23,19 @@ const (
 
 	minSlackSecret = 16
 	maxSecrets     = 100
-	// maxSlackSeen is what one process remembers: 436 webhooks a second over SlackMemory, about 50 MB.
-	maxSlackSeen = 1 << 18
 )
 
-// SlackMemory is how long a signature is remembered: as long as its timestamp could be inside the window, and some.
+// SlackMemory is how long the use of a signature has to be remembered: as long as its timestamp could be inside the window, and some.
 const SlackMemory = 2*slackWindow + time.Minute
 
 // SlackVerifier verifies raw Slack requests: events, commands and interactions.
 type SlackVerifier struct {
 	secrets [][]byte
-	seen    *Seen
 }
 
 // NewSlackVerifier takes signing secrets, one a line: one for each app, or the old and the new one while it is changed.
 func NewSlackVerifier(secrets string) (*SlackVerifier, error) {
-	v := &SlackVerifier{seen: NewSeen(SlackMemory, maxSlackSeen)}
+	v := &SlackVerifier{}
 	for line := range strings.Lines(secrets) {
 		line = strings.TrimSpace(line)
 		if line == "" {
@@ -84,8 +81,8 @@ func (v *SlackVerifier) VerifyHeader(h http.Header, now time.Time) error {
 	return err
 }
 
-// Verify checks a request by its raw body, exactly as it arrived, and claims it: the same request again is
-// ErrUnauthenticated. Give it back with Forget where nothing came of it.
+// Verify checks a request by its raw body, exactly as it arrived. It remembers nothing: the same request again is as
+// genuine, and has the same Use.
 func (v *SlackVerifier) Verify(h http.Header, body []byte, now time.Time) (Webhook, error) {
 	said, err := slackHeader(h, now)
 	if err != nil {
@@ -101,11 +98,8 @@ func (v *SlackVerifier) Verify(h http.Header, body []byte, now time.Time) (Webho
 	sum := sha256.Sum256([]byte(said.signature))
 	w.Sent = time.Unix(said.sent, 0).UTC()
 	w.Use = "slack:" + hex.EncodeToString(sum[:])
-	return w, v.seen.Claim(w.Use, now)
+	return w, nil
 }
-
-// Forget gives back what Verify claimed.
-func (v *SlackVerifier) Forget(w Webhook) { v.seen.Forget(w.Use) }
 
 // signed compares with every secret, whichever matches, and only in the one spelling that Slack uses: a signature that
 // could be spelled twice could be used twice.

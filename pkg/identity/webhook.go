@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -26,54 +25,9 @@ type Webhook struct {
 	Event string
 	// Sent is when the platform says that it signed the request; zero where it does not say.
 	Sent time.Time
-	// Use is a one-time value of this very request, for a memory that all processes share; "" where a repetition is
-	// allowed.
+	// Use is a one-time value of this very request; whoever acts on the request has to use it up in the memory that all
+	// processes share (budgetstore.HoldUse). "" where a repetition is allowed.
 	Use string
-}
-
-// Seen remembers one-time values until they could not be used again anyway. It is bounded: when it is full, nothing is
-// taken (ErrUnavailable), since forgetting one would let it be replayed. Safe for concurrent use.
-type Seen struct {
-	ttl  time.Duration
-	most int
-
-	mu    sync.Mutex
-	until map[string]time.Time
-	order []string // by the time of their claim; may name what was forgotten
-}
-
-// NewSeen makes a memory of at most that many values, each for ttl.
-func NewSeen(ttl time.Duration, most int) *Seen {
-	return &Seen{ttl: ttl, most: most, until: map[string]time.Time{}}
-}
-
-// Claim takes a value. ErrUnauthenticated: it was taken before. ErrUnavailable: the memory is full.
-func (s *Seen) Claim(value string, now time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for len(s.order) > 0 {
-		if end, known := s.until[s.order[0]]; known && now.Before(end) {
-			break
-		}
-		delete(s.until, s.order[0])
-		s.order = s.order[1:]
-	}
-	if end, known := s.until[value]; known && now.Before(end) {
-		return fmt.Errorf("%w: the request was sent before", ErrUnauthenticated)
-	}
-	if len(s.order) >= s.most {
-		return fmt.Errorf("%w: too many webhooks in %s", ErrUnavailable, s.ttl)
-	}
-	s.until[value] = now.Add(s.ttl)
-	s.order = append(s.order, value)
-	return nil
-}
-
-// Forget gives a value back, because what it was claimed for was not done.
-func (s *Seen) Forget(value string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.until, value)
 }
 
 // single is the only value of a header; with none or several nobody can say which of them was checked by whom.

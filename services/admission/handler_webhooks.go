@@ -35,11 +35,7 @@ func (s *Service) fromSlack(ctx context.Context, _ caller, w http.ResponseWriter
 	if err != nil {
 		return answer{}, identityProblem(err)
 	}
-	a, err := s.fromWebhook(ctx, hook, r)
-	if err != nil { // nothing came of it: whoever was told to send it again must not find it in its own way
-		s.cfg.Slack.Forget(hook)
-	}
-	return a, err
+	return s.fromWebhook(ctx, hook, r)
 }
 
 // fromTelegram gives an execution token for a raw Telegram update: POST /v1/executions:from-telegram.

@@ -134,8 +134,8 @@ func TestFromSlackOnce(t *testing.T) {
 	for _, a := range answers {
 		count[a]++
 	}
-	// At one replica the others were sent before, at the other one they may meet the first while it is at work.
-	if count[201] != 1 || count[401]+count[503] != 15 || count[401] < 7 {
+	// The others were sent before, or meet the first while it is at work.
+	if count[201] != 1 || count[401]+count[503] != 15 {
 		t.Errorf("%v", count)
 	}
 	w.must(syscall.Kill(w.redis.PID, syscall.SIGSTOP))
