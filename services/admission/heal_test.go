@@ -170,7 +170,7 @@ func TestLeftOutExecutionsAreCounted(t *testing.T) {
 	w.want("start", status, out, 201)
 }
 
-// Goal: a revocation ends a whole tree at every replica; trips reach the decisions topic.
+// Goal: a revocation ends a whole tree at every replica, also behind one that no breaker writes; trips reach the decisions topic.
 func TestRevocationAndTrips(t *testing.T) {
 	w := newWorld(t, one(contract()))
 	r, other := w.start(), w.start()
@@ -197,6 +197,9 @@ func TestRevocationAndTrips(t *testing.T) {
 	w.must(err)
 	status, held := r.reserve("acme", "r2", 10, object{"execution_token": child["token"]})
 	w.want("before", status, held, 201)
+	nobodys, err := proto.Marshal(&weirv1.Revocation{TenantId: "{", RootExecutionId: "x1", Reason: "admission", RevokedAt: timestamppb.Now()})
+	w.must(err)
+	w.publish(bus.NewRecord(topics.ExecutionsRevoked, "acme", []byte("{/x1"), nobodys))
 	w.publish(bus.NewRecord(topics.ExecutionsRevoked, "acme", []byte("acme/x1"), value))
 	w.eventually("revoked", func() error {
 		status, out := other.reserve("acme", fmt.Sprint("r", time.Now().UnixNano()), 1, object{"execution_token": child["token"]})

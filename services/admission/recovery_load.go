@@ -14,7 +14,6 @@ import (
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/bus"
-	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 	"github.com/weir-project/weir/pkg/journal"
@@ -270,7 +269,7 @@ func (r *recoverer) revoke(ctx context.Context, rec bus.Record, since time.Time)
 		return nil
 	}
 	err := r.s.revoke(ctx, budgetstore.Tenant{ID: rev.GetTenantId(), Epoch: r.maker.Epoch}, rev.GetRootExecutionId())
-	if isLoss(err) || errors.Is(err, admit.ErrInvalid) {
+	if isLoss(err) {
 		return nil
 	}
 	return err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/bus"
-	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/tenant"
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 )
 
@@ -85,13 +85,13 @@ func (s *Service) revoke(ctx context.Context, t budgetstore.Tenant, root string)
 	return err
 }
 
-// revocation decodes one; false for tombstones and what does not decode.
+// revocation decodes one; false for tombstones and for what no breaker writes.
 func (s *Service) revocation(r bus.Record) (*weirv1.Revocation, bool) {
 	if r.Value == nil {
 		return nil, false
 	}
 	rev := new(weirv1.Revocation)
-	if err := proto.Unmarshal(r.Value, rev); err != nil || rev.GetTenantId() == "" || rev.GetRootExecutionId() == "" {
+	if err := proto.Unmarshal(r.Value, rev); err != nil || !tenant.ValidID(rev.GetTenantId()) || rev.GetRootExecutionId() == "" {
 		s.metrics.badRecords.WithLabelValues(r.Topic.Name()).Inc()
 		s.deps.Log.Error("revocation refused", "topic", r.Topic.Name(), "partition", r.Partition, "offset", r.Offset, "error", err)
 		return nil, false
@@ -106,7 +106,7 @@ func (s *Service) revokeQueued(ctx context.Context, epoch int64) bool {
 		t := budgetstore.Tenant{ID: one.tenant, Epoch: epoch}
 		err := s.onTenant(write, t, func() error { return s.revoke(write, t, one.root) })
 		cancel()
-		if err != nil && !errors.Is(err, admit.ErrInvalid) {
+		if err != nil {
 			s.logQuietly("revocations", "revocations that came during the recovery are not written yet", err)
 			return false
 		}
