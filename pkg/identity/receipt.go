@@ -1,15 +1,11 @@
 package identity
 
 import (
-	"bytes"
 	"crypto/hmac"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 )
 
@@ -18,7 +14,7 @@ const receiptPrefix = "weir receipt v1\x00"
 
 const maxReceipt = 8 << 10
 
-// receiptVersion is the first byte of a payload; that of the JSON before it is '{'.
+// receiptVersion is the first byte of a payload.
 const receiptVersion = 1
 
 // Receipt is what a reservation was, signed: with it settle, release and extend work even when Redis has forgotten the
@@ -96,13 +92,9 @@ func VerifyReceipt(s Secret, text string) (Receipt, error) {
 // decodeReceipt reads a payload of a version that is known here.
 func decodeReceipt(payload []byte) (Receipt, error) {
 	var r Receipt
-	var ok bool
-	switch {
-	case len(payload) == 0:
-	case payload[0] == '{':
-		r, ok = decodeJSONReceipt(payload)
-	case payload[0] == receiptVersion:
-		r, ok = decodeBinaryReceipt(payload[1:])
+	ok := len(payload) > 0 && payload[0] == receiptVersion
+	if ok {
+		r, ok = readReceipt(payload[1:])
 	}
 	if !ok {
 		return Receipt{}, fmt.Errorf("%w: receipt payload", ErrUnauthenticated)
@@ -113,8 +105,8 @@ func decodeReceipt(payload []byte) (Receipt, error) {
 	return r, nil
 }
 
-// decodeBinaryReceipt is the inverse of append, after the version.
-func decodeBinaryReceipt(rest []byte) (r Receipt, ok bool) {
+// readReceipt is the inverse of append, after the version.
+func readReceipt(rest []byte) (r Receipt, ok bool) {
 	ok = true
 	take := func(n uint64) []byte {
 		if ok = ok && n <= uint64(len(rest)); !ok {
@@ -139,34 +131,4 @@ func decodeBinaryReceipt(rest []byte) (r Receipt, ok bool) {
 	}
 	r.Day, r.Month, r.Call = int32(day), int32(month), rest
 	return r, ok
-}
-
-// decodeJSONReceipt reads what was signed before the first version of the payload: a reservation may be older than the
-// program that ends it.
-func decodeJSONReceipt(payload []byte) (Receipt, bool) {
-	var old struct {
-		Tenant        string          `json:"t"`
-		ReservationID string          `json:"r"`
-		ReservedAt    int64           `json:"at"`
-		ExpiresAt     int64           `json:"exp"`
-		Fingerprint   string          `json:"f"`
-		Epoch         int64           `json:"e"`
-		Day           int32           `json:"d"`
-		Month         int32           `json:"m"`
-		HeldNanos     int64           `json:"n"`
-		InputTokens   int64           `json:"it"`
-		OutputTokens  int64           `json:"ot"`
-		Call          json.RawMessage `json:"c"`
-	}
-	dec := json.NewDecoder(bytes.NewReader(payload))
-	if err := dec.Decode(&old); err != nil {
-		return Receipt{}, false
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return Receipt{}, false
-	}
-	r := Receipt{Tenant: old.Tenant, ReservationID: old.ReservationID, ReservedAt: old.ReservedAt, ExpiresAt: old.ExpiresAt, Epoch: old.Epoch,
-		Day: old.Day, Month: old.Month, HeldNanos: old.HeldNanos, InputTokens: old.InputTokens, OutputTokens: old.OutputTokens, Call: old.Call}
-	n, err := hex.Decode(r.Fingerprint[:], []byte(old.Fingerprint[:min(len(old.Fingerprint), 2*len(r.Fingerprint))]))
-	return r, err == nil && n == len(r.Fingerprint)
 }
