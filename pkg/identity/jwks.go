@@ -23,18 +23,26 @@ type JWKS struct {
 	client *http.Client
 
 	mu       sync.Mutex
-	keys     map[string]jwk
-	loadedAt time.Time // of the last success; zero = never
+	keys     map[string][]jwk // by key id; those without one by ""
+	loadedAt time.Time        // of the last success; zero = never
 	triedAt  time.Time
 	failed   bool          // the last fetch
 	inFlight chan struct{} // closed when the fetch under way ends; nil = none
-	// missing are keys that the last fetch was waited for, and that did not come.
+	// missing are signer.name of keys that the last fetch was waited for, and that did not come.
 	missing map[string]bool
 }
 
 type jwk struct {
 	public any
 	alg    string // "" where the set does not say
+}
+
+// signer is what a token says of the key that has signed it.
+type signer struct {
+	kid string // "" where it does not say
+	// signed reports whether a key has made the token's signature; asked only where the token names none.
+	signed func(jwk) bool
+	name   string // what the key is remembered by as missing
 }
 
 const (
@@ -44,6 +52,7 @@ const (
 	jwksTimeout  = 5 * time.Second
 	maxJWKSBytes = 1 << 20
 	maxJWKSKeys  = 1000 // of a set, and of those missing
+	maxSameID    = 8    // keys with one id, or without one: each is tried on a token
 )
 
 var errUnknownKey = errors.New("unknown key")
@@ -56,46 +65,78 @@ func NewJWKS(url string, client *http.Client) *JWKS {
 	return &JWKS{url: url, client: client}
 }
 
-// key returns the key with that id. A token without a key id gets the key only of a set that has exactly one.
-// ErrUnavailable: the set was never loaded, is too old, or does not know the key and cannot be asked now.
-func (j *JWKS) key(ctx context.Context, kid string, now time.Time) (jwk, error) {
-	key, known, wait := j.look(kid, now)
-	if known {
-		return key, nil
+// find returns the keys that a token may have been signed with, at least one: those with its key id, which may be several
+// (RFC 7517, section 4.5). A token without an id gets the one that has signed it, of the keys without an id, or of those of a
+// set with only one id. ErrUnavailable: the set was never loaded, is too old, or does not know the key and cannot be asked now.
+func (j *JWKS) find(ctx context.Context, s signer, now time.Time) ([]jwk, error) {
+	set, _ := j.loaded(now)
+	keys := s.of(set)
+	wait := j.fetchDue(len(keys) == 0, now)
+	if len(keys) > 0 {
+		return keys, nil
 	}
 	if wait != nil {
 		select {
 		case <-wait:
 		case <-ctx.Done():
-			return jwk{}, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 		}
+	}
+	set, at := j.loaded(now)
+	if keys := s.of(set); len(keys) > 0 {
+		return keys, nil
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	key, known = j.find(kid, now)
 	switch {
-	case known:
-		return key, nil
-	case j.failed || j.loadedAt.IsZero():
-		return jwk{}, fmt.Errorf("%w: key set %s", ErrUnavailable, j.url)
-	case kid == "", j.missing[kid]:
-		return jwk{}, errUnknownKey
-	case wait != nil:
+	case j.failed || at.IsZero():
+		return nil, fmt.Errorf("%w: key set %s", ErrUnavailable, j.url)
+	case j.missing[s.name]:
+		return nil, errUnknownKey
+	case wait != nil && at.Equal(j.loadedAt):
 		if len(j.missing) < maxJWKSKeys {
-			j.missing[kid] = true
+			j.missing[s.name] = true
 		}
-		return jwk{}, errUnknownKey
+		return nil, errUnknownKey
 	default:
-		return jwk{}, fmt.Errorf("%w: key set %s had no such key a moment ago", ErrUnavailable, j.url)
+		return nil, fmt.Errorf("%w: key set %s had no such key a moment ago", ErrUnavailable, j.url)
 	}
 }
 
-// look finds the key in the cache, starting a fetch where one is due; wait is the fetch under way.
-func (j *JWKS) look(kid string, now time.Time) (key jwk, known bool, wait <-chan struct{}) {
+// of are the keys of a set that a token may have been signed with.
+func (s signer) of(set map[string][]jwk) []jwk {
+	if s.kid != "" {
+		return set[s.kid]
+	}
+	keys := set[""]
+	if len(set) == 1 {
+		for _, only := range set {
+			keys = only
+		}
+	}
+	for i, k := range keys {
+		if s.signed(k) {
+			return keys[i : i+1]
+		}
+	}
+	return nil
+}
+
+// loaded is the set as it was fetched last, if it is not too old, and when that was. Nobody changes it.
+func (j *JWKS) loaded(now time.Time) (map[string][]jwk, time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	key, known = j.find(kid, now)
-	due := !known || now.Sub(j.loadedAt) > jwksMaxAge
+	if now.Sub(j.loadedAt) > jwksMaxStale {
+		return nil, j.loadedAt
+	}
+	return j.keys, j.loadedAt
+}
+
+// fetchDue starts a fetch where one is due, and returns the one under way.
+func (j *JWKS) fetchDue(unknown bool, now time.Time) <-chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	due := unknown || now.Sub(j.loadedAt) > jwksMaxAge
 	if due && j.inFlight == nil && now.Sub(j.triedAt) >= jwksCoolDown {
 		done := make(chan struct{})
 		j.inFlight, j.triedAt = done, now
@@ -106,7 +147,7 @@ func (j *JWKS) look(kid string, now time.Time) (key jwk, known bool, wait <-chan
 			_ = j.Refresh(ctx, now) // the outcome is in the cache
 		}()
 	}
-	return key, known, j.inFlight
+	return j.inFlight
 }
 
 // Refresh fetches the set now. Its errors wrap ErrUnavailable; the keys known stay.
@@ -122,20 +163,7 @@ func (j *JWKS) Refresh(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-func (j *JWKS) find(kid string, now time.Time) (jwk, bool) {
-	if now.Sub(j.loadedAt) > jwksMaxStale {
-		return jwk{}, false
-	}
-	if kid == "" && len(j.keys) == 1 {
-		for _, only := range j.keys {
-			return only, true
-		}
-	}
-	key, ok := j.keys[kid]
-	return key, ok && kid != ""
-}
-
-func (j *JWKS) fetch(ctx context.Context) (map[string]jwk, error) {
+func (j *JWKS) fetch(ctx context.Context) (map[string][]jwk, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, j.url, nil)
 	if err != nil {
 		return nil, err
@@ -157,7 +185,7 @@ func (j *JWKS) fetch(ctx context.Context) (map[string]jwk, error) {
 
 // parseJWKS reads a set. Keys that are of no use here (symmetric, encryption, unknown types) are skipped: an issuer may
 // publish them. A set without a usable key is an error, so that a broken page does not lock everybody out.
-func parseJWKS(body []byte) (map[string]jwk, error) {
+func parseJWKS(body []byte) (map[string][]jwk, error) {
 	if len(body) > maxJWKSBytes {
 		return nil, fmt.Errorf("more than %d bytes", maxJWKSBytes)
 	}
@@ -170,7 +198,7 @@ func parseJWKS(body []byte) (map[string]jwk, error) {
 	if len(set.Keys) > maxJWKSKeys {
 		return nil, fmt.Errorf("more than %d keys", maxJWKSKeys)
 	}
-	keys := make(map[string]jwk, len(set.Keys))
+	keys := make(map[string][]jwk, len(set.Keys))
 	for _, m := range set.Keys {
 		if m.USE != "" && m.USE != jwkset.UseSig {
 			continue
@@ -180,7 +208,9 @@ func parseJWKS(body []byte) (map[string]jwk, error) {
 			continue
 		}
 		if k := (jwk{public: parsed.Key(), alg: string(m.ALG)}); usable(k.public) {
-			keys[m.KID] = k
+			if keys[m.KID] = append(keys[m.KID], k); len(keys[m.KID]) > maxSameID {
+				return nil, fmt.Errorf("more than %d keys with the id %.64q", maxSameID, m.KID)
+			}
 		}
 	}
 	if len(keys) == 0 {

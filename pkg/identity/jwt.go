@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/rsa"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -99,19 +100,31 @@ func (v *JWTVerifier) key(ctx context.Context, t *jwt.Token, now time.Time) (any
 	if _, there := t.Header["crit"]; there {
 		return nil, errors.New("the token demands an extension that is not understood here") // RFC 7515, 4.1.11
 	}
-	kid, _ := t.Header["kid"].(string)
-	key, err := v.keys.key(ctx, kid, now)
+	s := signer{}
+	s.kid, _ = t.Header["kid"].(string)
+	if s.name = s.kid; s.name == "" {
+		sum := sha256.Sum256(t.Signature)
+		s.name = string(sum[:])
+	}
+	text := t.Raw[:strings.LastIndexByte(t.Raw, '.')]
+	s.signed = func(k jwk) bool {
+		return k.takes(t.Method.Alg()) && t.Method.Verify(text, t.Signature, k.public) == nil
+	}
+	keys, err := v.keys.find(ctx, s, now)
 	if err != nil {
 		return nil, err
 	}
-	if key.alg != "" && key.alg != t.Method.Alg() {
-		return nil, errors.New("the key set names another algorithm for this key")
+	var set jwt.VerificationKeySet
+	for _, k := range keys {
+		if k.takes(t.Method.Alg()) {
+			set.Keys = append(set.Keys, k.public)
+		}
 	}
-	if !fits(key.public, t.Method.Alg()) {
-		return nil, errors.New("the algorithm does not fit the key")
-	}
-	return key.public, nil
+	return set, nil // one without keys verifies nothing
 }
+
+// takes reports whether a key verifies by an algorithm: the only one for its type, and the one that the set names for it.
+func (k jwk) takes(alg string) bool { return (k.alg == "" || k.alg == alg) && fits(k.public, alg) }
 
 // fits ties each algorithm to one type of public key, which is what rules out key confusion.
 func fits(public any, alg string) bool {

@@ -34,6 +34,7 @@ type issuer struct {
 	ec      *ecdsa.PrivateKey
 	ed      ed25519.PrivateKey
 	extra   []jwkset.JWKMarshal
+	only    []jwkset.JWKMarshal // instead of all of them
 	down    atomic.Bool
 	fetches atomic.Int32
 	srv     *httptest.Server
@@ -60,7 +61,11 @@ func newIssuer(t *testing.T) *issuer {
 		}
 		keys := []jwkset.JWKMarshal{public(t, "rsa", &is.rsa.PublicKey), public(t, "ec", &is.ec.PublicKey),
 			public(t, "ed", is.ed.Public())}
-		_ = json.NewEncoder(w).Encode(map[string]any{"keys": slices.Concat(keys, is.extra)})
+		keys = slices.Concat(keys, is.extra)
+		if is.only != nil {
+			keys = is.only
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"keys": keys})
 	}))
 	t.Cleanup(is.srv.Close)
 	return is
@@ -334,7 +339,7 @@ func TestJWKSRemovedKey(t *testing.T) {
 			t.Fatalf("%v later: %v", at.Sub(epoch), err)
 		}
 	}
-	if _, _, wait := v.keys.look("rsa", read); wait != nil {
+	if wait := v.keys.fetchDue(false, read); wait != nil {
 		<-wait
 	}
 	if _, err := v.Verify(ctx, token, read.Add(jwksCoolDown-1)); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnauthenticated) {
@@ -347,6 +352,65 @@ func TestJWKSRemovedKey(t *testing.T) {
 	}
 }
 
+// Goal: of keys that have no id, or the same one, each is tried, and a rotation among those without one is found by the first
+// token that none of them has signed. Method: each token at the time at which the issuer must, or must not, be asked for it.
+func TestJWKSKeysOfOneID(t *testing.T) {
+	is := newIssuer(t)
+	ctx := context.Background()
+	key := func() *ecdsa.PrivateKey {
+		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	a, b, c := key(), key(), key()
+	token := func(k *ecdsa.PrivateKey) string { return signJWT(t, jwt.SigningMethodES256, k, "", goodClaims()) }
+	set := func(keys ...crypto.PublicKey) (out []jwkset.JWKMarshal) {
+		for _, k := range keys {
+			out = append(out, public(t, "", k))
+		}
+		return out
+	}
+	is.only = set(&a.PublicKey, &is.rsa.PublicKey, &b.PublicKey)
+	v := is.verifier(t, nil)
+	check := func(name, token string, after time.Duration, want error, fetches int32) {
+		t.Helper()
+		_, err := v.Verify(ctx, token, epoch.Add(after))
+		if !errors.Is(err, want) || want == nil && err != nil {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+		if n := is.fetches.Load(); n != fetches {
+			t.Errorf("%s: %d fetches, want %d", name, n, fetches)
+		}
+	}
+	check("the first", token(a), 0, nil, 1)
+	check("the last", token(b), 0, nil, 1)
+	check("of another type", signJWT(t, jwt.SigningMethodRS256, is.rsa, "", goodClaims()), 0, nil, 1)
+	check("a key id that none has", signJWT(t, jwt.SigningMethodES256, a, "a", goodClaims()), 1, ErrUnavailable, 1)
+	is.only = set(&b.PublicKey, &c.PublicKey)
+	check("published within the cool-down", token(c), jwksCoolDown-1, ErrUnavailable, 1)
+	check("published since", token(c), jwksCoolDown, nil, 2)
+	check("in both sets", token(b), jwksCoolDown, nil, 2)
+	old := token(a)
+	check("taken away, within the cool-down", old, 2*jwksCoolDown-1, ErrUnavailable, 2)
+	check("taken away", old, 2*jwksCoolDown, ErrUnauthenticated, 3)
+	check("asked for already", old, 2*jwksCoolDown+1, ErrUnauthenticated, 3)
+	check("another token of it", token(a), 2*jwksCoolDown+1, ErrUnavailable, 3)
+
+	is.only = []jwkset.JWKMarshal{public(t, "k", &a.PublicKey), public(t, "k", &is.rsa.PublicKey), public(t, "k", &b.PublicKey)}
+	v = is.verifier(t, nil)
+	for _, signed := range []string{signJWT(t, jwt.SigningMethodES256, a, "k", goodClaims()), signJWT(t, jwt.SigningMethodES256, b, "k", goodClaims()),
+		signJWT(t, jwt.SigningMethodRS256, is.rsa, "k", goodClaims()), token(b)} {
+		check("one id", signed, 0, nil, 4)
+	}
+	check("one id, another key", signJWT(t, jwt.SigningMethodES256, c, "k", goodClaims()), time.Minute, ErrUnauthenticated, 4)
+
+	is.only = set(slices.Repeat([]crypto.PublicKey{&a.PublicKey}, maxSameID+1)...)
+	v = is.verifier(t, nil)
+	check("more keys than are tried", token(a), 0, ErrUnavailable, 5)
+}
+
 func FuzzParseJWKS(f *testing.F) {
 	f.Add([]byte(`{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`))
 	f.Add([]byte(`{"keys":[{"kty":"EC","crv":"P-256","x":"AA","y":"AA"},{"kty":"oct","k":"AAAA"}]}`))
@@ -357,9 +421,14 @@ func FuzzParseJWKS(f *testing.F) {
 		if err == nil && len(keys) == 0 {
 			t.Fatal("an empty set is an error")
 		}
-		for _, k := range keys {
-			if !usable(k.public) {
-				t.Fatalf("unusable key %T", k.public)
+		for kid, same := range keys {
+			if len(same) > maxSameID {
+				t.Fatalf("%d keys %q", len(same), kid)
+			}
+			for _, k := range same {
+				if !usable(k.public) {
+					t.Fatalf("unusable key %T", k.public)
+				}
 			}
 		}
 	})
