@@ -67,7 +67,7 @@ func (a *app) kafka(ctx context.Context) (*bus.Conn, error) {
 	return conn, nil
 }
 
-// readTable applies everything that is in a compacted topic now.
+// readTable applies everything that is in a topic now.
 func readTable(ctx context.Context, conn *bus.Conn, topic bus.Topic, apply func(bus.Record) error) error {
 	for p := range int32(topic.Partitions()) {
 		if err := conn.ReadPartition(ctx, topic, p, -1, -1, apply); err != nil {

@@ -75,18 +75,13 @@ func eventID(r bus.Record) string {
 	return ""
 }
 
-// eachDeadLetter reads the whole dead-letter topic once.
-func eachDeadLetter(ctx context.Context, conn *bus.Conn, fn func(bus.Record) error) error {
-	return readTable(ctx, conn, topics.UsageDeadletter, fn)
-}
-
 func (a *app) dlqList(ctx context.Context, out io.Writer) error {
 	conn, err := a.kafka(ctx)
 	if err != nil {
 		return err
 	}
 	letters := []deadLetter{}
-	if err := eachDeadLetter(ctx, conn, func(r bus.Record) error {
+	if err := readTable(ctx, conn, topics.UsageDeadletter, func(r bus.Record) error {
 		letters = append(letters, asDeadLetter(r))
 		return nil
 	}); err != nil {

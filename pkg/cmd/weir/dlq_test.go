@@ -59,6 +59,30 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
+// The dead letters of an event are found once each, and what was read is not read again.
+func TestLettersOf(t *testing.T) {
+	conn := broker(t)
+	l := lettersOf{id: "e-1", next: map[int32]int64{}}
+	home := letter("").Partition
+	for i, want := range []struct {
+		batch []bus.Record
+		found int
+		next  int64
+	}{
+		{nil, 0, 0},
+		{[]bus.Record{letter(`{"id": "e-1"}`), letter(`{"id": "e-2"}`)}, 1, 2},
+		{nil, 1, 2},
+		{[]bus.Record{letter(`{"id": "e-1"}`)}, 2, 3},
+	} {
+		if len(want.batch) > 0 {
+			produce(t, conn, want.batch...)
+		}
+		if err := l.more(t.Context(), conn); err != nil || len(l.found) != want.found || l.next[home] != want.next {
+			t.Errorf("step %d: %v, found %+v, next %v", i, err, l.found, l.next)
+		}
+	}
+}
+
 // A marker is of one partition, whatever its key says.
 func TestReplayOfAMarker(t *testing.T) {
 	for p := range int32(topics.UsageEvents.Partitions()) {

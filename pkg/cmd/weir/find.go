@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/clickhouse"
+	"github.com/weir-project/weir/pkg/gen/topics"
 )
 
 func (a *app) findCmd() *cobra.Command {
@@ -65,8 +66,9 @@ func (a *app) find(ctx context.Context, out io.Writer, id string, wait time.Dura
 		return err
 	}
 	var answer findAnswer
+	letters := lettersOf{id: id, found: []deadLetter{}, next: map[int32]int64{}}
 	err = until(ctx, wait, func() (bool, error) {
-		answer, err = look(ctx, db, conn, id)
+		answer, err = look(ctx, db, conn, &letters)
 		return answer.State != "unseen", err
 	})
 	switch {
@@ -83,12 +85,36 @@ func (a *app) find(ctx context.Context, out io.Writer, id string, wait time.Dura
 	return err
 }
 
+// lettersOf are an event's dead letters so far.
+type lettersOf struct {
+	id    string
+	found []deadLetter
+	next  map[int32]int64 // where each partition is to be read on
+}
+
+// more reads what has come since the last time.
+func (l *lettersOf) more(ctx context.Context, conn *bus.Conn) error {
+	for p := range int32(topics.UsageDeadletter.Partitions()) {
+		err := conn.ReadPartition(ctx, topics.UsageDeadletter, p, l.next[p], -1, func(r bus.Record) error {
+			if d := asDeadLetter(r); d.EventID == l.id {
+				l.found = append(l.found, d)
+			}
+			l.next[p] = r.Offset + 1
+			return nil
+		})
+		if err != nil {
+			return away("%w", err)
+		}
+	}
+	return nil
+}
+
 // look searches ledger and dead letters once.
-func look(ctx context.Context, db *clickhouse.Client, conn *bus.Conn, id string) (findAnswer, error) {
-	answer := findAnswer{EventID: id, State: "unseen", Rows: []foundRow{}, DeadLetters: []deadLetter{}}
+func look(ctx context.Context, db *clickhouse.Client, conn *bus.Conn, letters *lettersOf) (findAnswer, error) {
+	answer := findAnswer{EventID: letters.id, State: "unseen", Rows: []foundRow{}}
 	rows, err := db.Select(ctx, `SELECT id, entry_kind, tenant_id, timestamp, agent_id, cost_center, model_or_resource, status,
 		toString(raw_cost_usd), toString(markup_cost_usd), concat(toString(kafka_partition), ':', toString(kafka_offset))
-		FROM agent_cost_ledger WHERE event_id = ? OR reservation_id = ? AND reservation_id != '' ORDER BY kafka_partition, kafka_offset LIMIT 100`, id, id)
+		FROM agent_cost_ledger WHERE event_id = ? OR reservation_id = ? AND reservation_id != '' ORDER BY kafka_partition, kafka_offset LIMIT 100`, letters.id, letters.id)
 	if err != nil {
 		return answer, awayFrom("clickhouse", err)
 	}
@@ -96,16 +122,11 @@ func look(ctx context.Context, db *clickhouse.Client, conn *bus.Conn, id string)
 		answer.Rows = append(answer.Rows, foundRow{r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], decimalText(r[8]), decimalText(r[9]), r[10]})
 		answer.State = "ledger"
 	}
-	if err := eachDeadLetter(ctx, conn, func(r bus.Record) error {
-		if d := asDeadLetter(r); d.EventID == id {
-			answer.DeadLetters = append(answer.DeadLetters, d)
-			if answer.State == "unseen" {
-				answer.State = "dead_letter"
-			}
-		}
-		return nil
-	}); err != nil {
+	if err := letters.more(ctx, conn); err != nil {
 		return answer, err
+	}
+	if answer.DeadLetters = letters.found; len(letters.found) > 0 && answer.State == "unseen" {
+		answer.State = "dead_letter"
 	}
 	answer.Lag, err = lag(ctx, conn, wayToTheBill())
 	return answer, err
