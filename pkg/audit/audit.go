@@ -78,7 +78,7 @@ type ExecutionCounters struct {
 	Own, Held, External int64
 }
 
-// Budgets reads Redis.
+// Budgets reads Redis; many reads are under way at once.
 type Budgets interface {
 	// Tenant reads the counters of a tenant; the time zone is that of its budget calendar.
 	Tenant(ctx context.Context, tenant string, zone *time.Location) (Counters, error)

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // executionKept is for how long after its latest own entry an execution's counters must be in Redis: they are kept for
@@ -21,35 +23,73 @@ type execution struct {
 	lastOwn    time.Time // zero = no own entry
 }
 
-// checkBudgets compares Redis: at a quiet moment, own without open holds is the journal's own, and external is the
-// journal's external (design.md 4.4). Windows that Redis no longer labels are past and need no counter.
-func checkBudgets(ctx context.Context, s Sources, j *journal, book catalogs, want map[WindowKey]*total, r *Report) error {
-	for _, tenant := range slices.Sorted(maps.Keys(book.tenants)) {
-		if err := checkTenant(ctx, s, tenant, book.tenants[tenant].at(s.Now), j.own[tenant], want, r); err != nil {
-			return err
-		}
-		if err := checkScopeBudgets(ctx, s, tenant, book.tenants[tenant], want, r); err != nil {
-			return err
-		}
+func (x execution) String() string {
+	name := "execution"
+	if x.branch {
+		name = "branch"
 	}
-	for _, x := range j.executions() {
-		if err := checkExecution(ctx, s, x, want, r); err != nil {
+	return fmt.Sprintf("tenant %s %s %s", x.tenant, name, x.id)
+}
+
+// readAtOnce is how many reads of Redis are under way at a time: what the store is asked at the same time shares a round trip.
+const readAtOnce = 256
+
+// eachRead reads what Redis has of each item, many at a time, and hands it on in the order of the items.
+func eachRead[T, C any](ctx context.Context, items []T, read func(context.Context, T) (C, error), check func(T, C)) error {
+	for chunk := range slices.Chunk(items, readAtOnce) {
+		found := make([]C, len(chunk))
+		g, ctx := errgroup.WithContext(ctx)
+		for i, item := range chunk {
+			g.Go(func() (err error) {
+				found[i], err = read(ctx, item)
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil {
 			return err
+		}
+		for i, item := range chunk {
+			check(item, found[i])
 		}
 	}
 	return nil
 }
 
-func checkTenant(ctx context.Context, s Sources, tenant string, zone *time.Location, hasOwn bool, want map[WindowKey]*total, r *Report) error {
-	c, err := s.Budgets.Tenant(ctx, tenant, zone)
+// checkBudgets compares Redis: at a quiet moment, own without open holds is the journal's own, and external is the
+// journal's external (ADR 0001). Windows that Redis no longer labels are past and need no counter.
+func checkBudgets(ctx context.Context, s Sources, j *journal, book catalogs, want map[WindowKey]*total, r *Report) error {
+	err := eachRead(ctx, slices.Sorted(maps.Keys(book.tenants)), func(ctx context.Context, tenant string) (Counters, error) {
+		c, err := s.Budgets.Tenant(ctx, tenant, book.tenants[tenant].at(s.Now))
+		if err != nil {
+			return c, fmt.Errorf("read the counters of %s: %w", tenant, err)
+		}
+		return c, nil
+	}, func(tenant string, c Counters) { checkTenant(tenant, c, j.own[tenant], want, r) })
 	if err != nil {
-		return fmt.Errorf("read the counters of %s: %w", tenant, err)
+		return err
 	}
+	if err := checkScopeBudgets(ctx, s, book.tenants, want, r); err != nil {
+		return err
+	}
+	return eachRead(ctx, j.executions(), func(ctx context.Context, x execution) (ExecutionCounters, error) {
+		read := s.Budgets.Execution
+		if x.branch {
+			read = s.Budgets.Branch
+		}
+		c, err := read(ctx, x.tenant, x.id)
+		if err != nil {
+			return c, fmt.Errorf("read %s: %w", x, err)
+		}
+		return c, nil
+	}, func(x execution, c ExecutionCounters) { checkExecution(x, c, s.Now, want, r) })
+}
+
+func checkTenant(tenant string, c Counters, hasOwn bool, want map[WindowKey]*total, r *Report) {
 	if !c.Known {
 		if hasOwn {
 			r.differ("redis", "tenant "+tenant, "counters: the journal has own entries", "none")
 		}
-		return nil // never reserved anything: no counter was ever made
+		return // never reserved anything: no counter was ever made
 	}
 	r.Tenants++
 	for _, w := range []struct {
@@ -65,25 +105,19 @@ func checkTenant(ctx context.Context, s Sources, tenant string, zone *time.Locat
 		same(r, "redis", what+"own nano-dollars without holds", t.own, w.own-w.held)
 		same(r, "redis", what+"external nano-dollars", t.external, w.external)
 	}
-	return nil
 }
 
-func checkExecution(ctx context.Context, s Sources, x execution, want map[WindowKey]*total, r *Report) error {
-	read, name, scope := s.Budgets.Execution, "execution", "EXECUTION"
+func checkExecution(x execution, c ExecutionCounters, now time.Time, want map[WindowKey]*total, r *Report) {
+	what, scope := x.String(), "EXECUTION"
 	if x.branch {
-		read, name, scope = s.Budgets.Branch, "branch", branchColumn
+		scope = branchColumn
 	}
-	what := fmt.Sprintf("tenant %s %s %s", x.tenant, name, x.id)
-	c, err := read(ctx, x.tenant, x.id)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", what, err)
-	}
-	kept := !x.lastOwn.IsZero() && s.Now.Sub(x.lastOwn) < executionKept
+	kept := !x.lastOwn.IsZero() && now.Sub(x.lastOwn) < executionKept
 	if !c.Exists {
 		if kept {
 			r.differ("redis", what, "counters: the journal has own entries", "none")
 		}
-		return nil // past its maximum age, or nobody told Redis of it
+		return // past its maximum age, or nobody told Redis of it
 	}
 	r.Executions++
 	t := orNothing(want[WindowKey{x.tenant, scope, x.id, "EXECUTION", 0}])
@@ -91,7 +125,6 @@ func checkExecution(ctx context.Context, s Sources, x execution, want map[Window
 		same(r, "redis", what+" own nano-dollars without holds", t.own, c.Own-c.Held)
 	}
 	same(r, "redis", what+" external nano-dollars", t.external, c.External)
-	return nil
 }
 
 // orNothing is an empty total where the journal has no entry.

@@ -10,39 +10,43 @@ import (
 	"time"
 )
 
-// scopeID names a sub-scope of one tenant: kind as in contracts.
-type scopeID struct{ kind, id string }
+// scopeID names a sub-scope of a tenant: kind as in contracts.
+type scopeID struct{ tenant, kind, id string }
 
-// checkScopeBudgets compares the counters of a tenant's sub-scopes: of those that the journal has in this month, and of
+func (x scopeID) String() string { return fmt.Sprintf("tenant %s %s %s", x.tenant, x.kind, x.id) }
+
+// checkScopeBudgets compares the counters of the tenants' sub-scopes: of those that the journal has in this month, and of
 // those that the contract names. Where names were too many, which of them shared the one is not told by the journal, so
 // nothing is said about those that the contract does not name.
-func checkScopeBudgets(ctx context.Context, s Sources, tenant string, book contracts, want map[WindowKey]*total, r *Report) error {
-	version := book.version(s.Now)
-	shared := map[string]bool{}
-	for _, x := range scopesToCheck(tenant, version, s.Now, want) {
-		c, err := s.Budgets.Scope(ctx, tenant, x.kind, x.id, version.zone)
-		if err != nil {
-			return fmt.Errorf("read %s %s of %s: %w", x.kind, x.id, tenant, err)
-		}
-		_, named := version.counts(x.kind, x.id)
-		switch {
-		case x.id == otherName:
-			shared[x.kind] = shared[x.kind] || c.Known || hasScope(tenant, x, want)
-			continue
-		case !named && shared[x.kind]:
-			continue
-		}
-		checkScope(tenant, x, version.zone, c, s.Now, want, r)
+func checkScopeBudgets(ctx context.Context, s Sources, tenants map[string]contracts, want map[WindowKey]*total, r *Report) error {
+	now := map[string]contract{}
+	for tenant, versions := range tenants {
+		now[tenant] = versions.version(s.Now)
 	}
-	return nil
+	list, shared := scopesToCheck(now, s.Now, want)
+	return eachRead(ctx, list, func(ctx context.Context, x scopeID) (Counters, error) {
+		c, err := s.Budgets.Scope(ctx, x.tenant, x.kind, x.id, now[x.tenant].zone)
+		if err != nil {
+			return c, fmt.Errorf("read %s: %w", x, err)
+		}
+		return c, nil
+	}, func(x scopeID, c Counters) {
+		kind := scopeID{x.tenant, x.kind, otherName}
+		if x == kind {
+			shared[kind] = shared[kind] || c.Known
+			return
+		}
+		if _, named := now[x.tenant].counts(x.kind, x.id); named || !shared[kind] {
+			checkScope(x, now[x.tenant].zone, c, s.Now, want, r)
+		}
+	})
 }
 
-func checkScope(tenant string, x scopeID, zone *time.Location, c Counters, now time.Time, want map[WindowKey]*total, r *Report) {
+func checkScope(x scopeID, zone *time.Location, c Counters, now time.Time, want map[WindowKey]*total, r *Report) {
 	day, month := labels(now, zone)
-	what := fmt.Sprintf("tenant %s %s %s", tenant, x.kind, x.id)
-	column := columnOf(x.kind)
+	what, column := x.String(), columnOf(x.kind)
 	if !c.Known {
-		if t := orNothing(want[WindowKey{tenant, column, x.id, "MONTH", month}]); t.own != 0 || t.external != 0 {
+		if t := orNothing(want[WindowKey{x.tenant, column, x.id, "MONTH", month}]); t.own != 0 || t.external != 0 {
 			r.differ("redis", what, "counters: the journal has entries of this month", "none")
 		}
 		return
@@ -52,7 +56,7 @@ func checkScope(tenant string, x scopeID, zone *time.Location, c Counters, now t
 		kind                       string
 		label, own, held, external int64
 	}{{"DAY", day, c.DayOwn, c.DayHeld, c.DayExternal}, {"MONTH", month, c.MonthOwn, c.MonthHeld, c.MonthExternal}} {
-		t := orNothing(want[WindowKey{tenant, column, x.id, w.kind, w.label}])
+		t := orNothing(want[WindowKey{x.tenant, column, x.id, w.kind, w.label}])
 		window := fmt.Sprintf("%s %s %d ", what, w.kind, w.label)
 		same(r, "redis", window+"own nano-dollars without holds", t.own, w.own-w.held)
 		same(r, "redis", window+"external nano-dollars", t.external, w.external)
@@ -66,18 +70,28 @@ func labels(at time.Time, zone *time.Location) (day, month int64) {
 	return month*100 + int64(local.Day()), month
 }
 
-// scopesToCheck begins each kind with the name that others may share.
-func scopesToCheck(tenant string, version contract, now time.Time, want map[WindowKey]*total) []scopeID {
-	_, month := labels(now, version.zone)
-	all := map[scopeID]bool{}
-	for key := range want {
-		if kind := kindOfColumn(key.Scope); key.Tenant == tenant && kind != "" && key.Kind == "MONTH" && key.Window == month {
-			all[scopeID{kind, key.ScopeID}] = true
+// scopesToCheck begins each kind of a tenant with the name that others may share, and tells where the journal has that.
+func scopesToCheck(tenants map[string]contract, now time.Time, want map[WindowKey]*total) (list []scopeID, shared map[scopeID]bool) {
+	all, shared := map[scopeID]bool{}, map[scopeID]bool{}
+	months := map[string]int64{}
+	for tenant, version := range tenants {
+		_, months[tenant] = labels(now, version.zone)
+		for _, s := range version.scopes {
+			if all[scopeID{tenant, s.kind, otherName}] = true; s.id != eachScope && s.limited {
+				all[scopeID{tenant, s.kind, s.id}] = true
+			}
 		}
 	}
-	for _, s := range version.scopes {
-		if all[scopeID{s.kind, otherName}] = true; s.id != eachScope && s.limited {
-			all[scopeID{s.kind, s.id}] = true
+	for key := range want {
+		x := scopeID{key.Tenant, kindOfColumn(key.Scope), key.ScopeID}
+		if x.kind == "" {
+			continue
+		}
+		if key.Kind == "MONTH" && key.Window == months[key.Tenant] {
+			all[x] = true
+		}
+		if x.id == otherName {
+			shared[x] = true
 		}
 	}
 	return slices.SortedFunc(maps.Keys(all), func(a, b scopeID) int {
@@ -87,17 +101,8 @@ func scopesToCheck(tenant string, version contract, now time.Time, want map[Wind
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id))
-	})
-}
-
-func hasScope(tenant string, x scopeID, want map[WindowKey]*total) bool {
-	for key := range want {
-		if key.Tenant == tenant && key.Scope == columnOf(x.kind) && key.ScopeID == x.id {
-			return true
-		}
-	}
-	return false
+		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id))
+	}), shared
 }
 
 // columnOf is a kind of sub-scopes as the window table has it. kindOfColumn is its inverse, "" for what is no sub-scope.
