@@ -4,6 +4,7 @@ package pgstore_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/url"
 	"sync"
@@ -38,6 +39,34 @@ func TestLeadOfAVanishedServer(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("it waits")
 	}
+}
+
+// Goal: one changes tenants at a time; who waits is told when it was for long enough, and has the lead when it is given up.
+func TestLeadTenants(t *testing.T) {
+	f := open(t)
+	first, err := f.LeadTenants(t.Context(), time.Minute)
+	f.must(err)
+	if _, err := f.LeadTenants(t.Context(), time.Millisecond); !errors.Is(err, pgstore.ErrLed) {
+		t.Errorf("a second one: %v", err)
+	}
+	recovery, err := f.TryLead(t.Context())
+	f.must(err)
+	if recovery == nil {
+		t.Error("a recovery waits for a change of tenants")
+	} else {
+		f.must(recovery.Close(t.Context()))
+	}
+	second := make(chan error, 1)
+	go func() {
+		l, err := f.LeadTenants(t.Context(), time.Minute)
+		if err == nil {
+			err = errors.Join(l.Check(t.Context()), l.Close(t.Context()))
+		}
+		second <- err
+	}()
+	f.must(first.Check(t.Context()))
+	f.must(first.Close(t.Context()))
+	f.must(<-second)
 }
 
 // vanishing is a postgres:// address behind a proxy; once vanish was called, it takes everything and gives nothing.

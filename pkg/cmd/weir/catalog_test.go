@@ -189,32 +189,40 @@ func TestTenantsOverTheBroker(t *testing.T) {
 	}
 }
 
-// Goal: nobody is told that an identity is a tenant's which another one has too. Method: as many files as there are tenants
-// give it to each of them at the same time; of those that were published, one at most may be content.
+// Goal: files that are applied at the same time are applied one after the other. Method: as many files as there are tenants
+// give each of them the same identity, which one may; and as many change one tenant, whose history has each change.
 func TestTenantsAppliedAtTheSameTime(t *testing.T) {
 	conn := broker(t)
 	const files = 6
-	names, answers := make([]string, files), make([]answer, files)
-	for i := range files {
-		names[i] = file(t, fmt.Sprintf("%d.yaml", i), fmt.Sprintf(`tenants:
-  - {id: t%d, limits: {concurrency: 1}, ceilings: {minute_usd: 1, day_usd: 1, month_usd: 1}, identities: {slack: [T1]}}`, i))
+	apply := func(tenants ...string) (answers [files]answer) {
+		t.Helper()
+		var names [files]string
+		for i := range files {
+			names[i] = file(t, fmt.Sprintf("%d.yaml", i), "tenants: ["+tenants[i%len(tenants)]+"]")
+		}
+		var running sync.WaitGroup
+		for i := range files {
+			running.Go(func() { answers[i] = weir(t, "", "tenants", "apply", names[i]) })
+		}
+		running.Wait()
+		return answers
 	}
-	var running sync.WaitGroup
+	var rivals, same []string
 	for i := range files {
-		running.Go(func() { answers[i] = weir(t, "", "tenants", "apply", names[i]) })
+		rivals = append(rivals, fmt.Sprintf("{id: t%d, limits: {concurrency: 1}, ceilings: {minute_usd: 1, day_usd: 1, month_usd: 1}, identities: {slack: [T1]}}", i))
+		same = append(same, fmt.Sprintf("{id: same, limits: {concurrency: %d}, ceilings: {minute_usd: 1, day_usd: 1, month_usd: 1}}", i+1))
 	}
-	running.Wait()
-	content := 0
-	for _, a := range answers {
-		switch a.code {
-		case 0:
-			content++
-		case 1:
-			if !strings.Contains(a.err, "slack:T1 is tenant") || !strings.Contains(a.err, "nobody's") || !strings.Contains(a.out, "created") {
-				t.Errorf("%+v", a)
-			}
-		case 2: // it saw another one before it published
-		default:
+	done := 0
+	for _, a := range apply(rivals...) {
+		switch {
+		case a.code == 0:
+			done++
+		case a.code != 2 || !strings.Contains(a.err, "slack:T1"):
+			t.Errorf("%+v", a)
+		}
+	}
+	for _, a := range apply(same...) {
+		if a.code != 0 {
 			t.Errorf("%+v", a)
 		}
 	}
@@ -222,8 +230,9 @@ func TestTenantsAppliedAtTheSameTime(t *testing.T) {
 	if err := readTable(t.Context(), conn, topics.CatalogTenants, current.Apply); err != nil {
 		t.Fatal(err)
 	}
-	if published := len(current.IDs()); published == 0 || content > 1 {
-		t.Errorf("%d of %d files published, %d content", published, files, content)
+	h, _ := current.History("same")
+	if len(current.IDs()) != 2 || done != 1 || len(h.Versions) != files {
+		t.Errorf("%d tenants, %d files with the identity applied, %d of %d changes", len(current.IDs()), done, len(h.Versions), files)
 	}
 }
 

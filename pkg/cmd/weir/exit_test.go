@@ -90,7 +90,7 @@ func TestEveryCommandHasExitCodes(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(newRoot())
+	walk(newRoot(newApp()))
 }
 
 // --json and --dir stand before or after arguments.
@@ -136,6 +136,10 @@ func TestStoresAway(t *testing.T) {
 			}
 		}
 	}
+	good := file(t, "good.yaml", "tenants: ["+oneTenant+"]")
+	if a := weir(t, "", "tenants", "apply", good); a.code != 3 || !strings.Contains(a.err, "postgres gave no answer") {
+		t.Errorf("apply without Postgres: %+v", a)
+	}
 	t.Setenv("WEIR_KAFKA", "kafka://"+away)
 	for _, args := range []string{"tenants show", "keys revoke k", "prices show", "dlq list", "audit"} {
 		if a := weir(t, "", strings.Fields(args)...); a.code != 3 || !strings.Contains(a.err, "does not answer") {
@@ -162,7 +166,7 @@ func TestGoldenHelp(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(newRoot())
+	walk(newRoot(newApp()))
 }
 
 func TestGoldenInitPrint(t *testing.T) {

@@ -33,9 +33,30 @@ func weir(t *testing.T, stdin string, args ...string) answer {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	var out, errOut bytes.Buffer
-	code := run(ctx, args, strings.NewReader(stdin), &out, &errOut)
+	app := newApp()
+	if os.Getenv("WEIR_POSTGRES") == "" {
+		app.lead = localLead
+	}
+	code := run(ctx, app, args, strings.NewReader(stdin), &out, &errOut)
 	return answer{code, out.String(), errOut.String()}
 }
+
+// localLead is the right to change the catalog of tenants among the commands of this process: no server is needed.
+func localLead(ctx context.Context) (lead, error) {
+	select {
+	case oneLead <- struct{}{}:
+		return inProcess{}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+var oneLead = make(chan struct{}, 1)
+
+type inProcess struct{}
+
+func (inProcess) Check(context.Context) error { return nil }
+func (inProcess) Close(context.Context) error { <-oneLead; return nil }
 
 // alone gives the test an empty working folder without an instance.
 func alone(t *testing.T) {

@@ -17,12 +17,12 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(run(ctx, newApp(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 // run is main without the process around it.
-func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
-	root := newRoot()
+func run(ctx context.Context, a *app, args []string, in io.Reader, out, errOut io.Writer) int {
+	root := newRoot(a)
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)

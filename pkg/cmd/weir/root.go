@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -18,10 +19,17 @@ type app struct {
 	dirGiven bool
 	// kafkaAddress is the broker that this command talks to.
 	kafkaAddress string
+	// lead takes the right to change the catalog of tenants; leadTenants but in tests.
+	lead func(context.Context) (lead, error)
 }
 
-func newRoot() *cobra.Command {
+func newApp() *app {
 	a := &app{}
+	a.lead = a.leadTenants
+	return a
+}
+
+func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "weir",
 		Short: "Admission gate and books for multi-tenant LLM-agent operations",

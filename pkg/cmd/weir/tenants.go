@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/weir-project/weir/pkg/catalog"
 	"github.com/weir-project/weir/pkg/domain/tenant"
 	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/pgstore"
 	"github.com/weir-project/weir/pkg/tenantsfile"
 )
 
@@ -26,11 +28,11 @@ func (a *app) tenantsApplyCmd() *cobra.Command {
 		Use:   "apply FILE",
 		Short: "Make the tenants as the file says; all or nothing, effective now",
 		Long: "Apply upserts every tenant of the file. It returns once every running service has applied the change.\n" +
-			"Of files that are applied at the same time the last one wins for a tenant; an identity that two of them give to different\n" +
-			"tenants is nobody's: at least one apply says so, and exits 1.",
+			"Files that are applied at the same time are applied one after the other, by a lock in Postgres: one that still waits\n" +
+			"after 30 s exits 3 and has published nothing.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.tenantsApply(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args[0], prune, time.Now().UTC())
+			return a.tenantsApply(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), args[0], prune)
 		},
 	}
 	c.Flags().BoolVar(&prune, "prune", false, "remove the tenants that the file does not name")
@@ -43,7 +45,7 @@ type tenantChange struct {
 	Change string `json:"change"` // created, changed, unchanged, removed
 }
 
-func (a *app) tenantsApply(ctx context.Context, out, notes io.Writer, file string, prune bool, now time.Time) error {
+func (a *app) tenantsApply(ctx context.Context, out, notes io.Writer, file string, prune bool) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return misuse("%w", err)
@@ -59,48 +61,83 @@ func (a *app) tenantsApply(ctx context.Context, out, notes io.Writer, file strin
 	if err != nil {
 		return err
 	}
-	current := catalog.NewTenants(warnBad)
-	if err := readTable(ctx, conn, topics.CatalogTenants, current.Apply); err != nil {
-		return err
-	}
-	if !prune { // else nobody stays beside the file
-		if err := parsed.Taken(latest(current)); err != nil {
-			return misuse("%s: %w", file, err)
-		}
-	}
-	changes, records, err := planTenants(parsed, current, prune, now)
+	changes, now, err := a.publishTenants(ctx, conn, parsed, file, prune)
 	if err != nil {
 		return err
 	}
-	if err := a.publish(ctx, conn, topics.CatalogTenants, records); err != nil {
+	if err := a.waitApplied(ctx, conn, topics.CatalogTenants); err != nil {
 		return err
 	}
 	if err := warnSavingModels(ctx, conn, notes, parsed, now); err != nil {
 		return err
 	}
 	if a.json {
-		if err := printJSON(out, map[string]any{"tenants": changes}); err != nil {
-			return err
-		}
-	} else {
-		for _, ch := range changes {
-			fmt.Fprintf(out, "%s %s\n", ch.ID, ch.Change)
-		}
+		return printJSON(out, map[string]any{"tenants": changes})
 	}
-	return stillOwn(ctx, conn, parsed)
-}
-
-// stillOwn looks again, after the file is published, whether an identity of it is another tenant's: what was applied
-// at the same time was not there to be seen before. Of two such files the one that is published last sees both.
-func stillOwn(ctx context.Context, conn *bus.Conn, applied tenantsfile.File) error {
-	current := catalog.NewTenants(warnBad)
-	if err := readTable(ctx, conn, topics.CatalogTenants, current.Apply); err != nil {
-		return err
-	}
-	if err := applied.Taken(latest(current)); err != nil {
-		return no("published, but so was another file at the same time, and an identity of two tenants is nobody's until one of them gives it up: %w", err)
+	for _, ch := range changes {
+		fmt.Fprintf(out, "%s %s\n", ch.ID, ch.Change)
 	}
 	return nil
+}
+
+// publishTenants compares the file with the catalog and publishes what differs. Nobody else may publish in between, or an
+// identity could become two tenants', and a version of a tenant be lost from its history.
+func (a *app) publishTenants(ctx context.Context, conn *bus.Conn, parsed tenantsfile.File, file string, prune bool) (changes []tenantChange, now time.Time, err error) {
+	lead, err := a.lead(ctx)
+	if err != nil {
+		return nil, now, err
+	}
+	defer func() { _ = lead.Close(context.WithoutCancel(ctx)) }()
+	now = time.Now().UTC() // not before the last change
+	current := catalog.NewTenants(warnBad)
+	if err := readTable(ctx, conn, topics.CatalogTenants, current.Apply); err != nil {
+		return nil, now, err
+	}
+	if !prune { // else nobody stays beside the file
+		if err := parsed.Taken(latest(current)); err != nil {
+			return nil, now, misuse("%s: %w", file, err)
+		}
+	}
+	changes, records, err := planTenants(parsed, current, prune, now)
+	if err != nil || len(records) == 0 {
+		return changes, now, err
+	}
+	if err := lead.Check(ctx); err != nil {
+		return nil, now, awayFrom("postgres", err)
+	}
+	return changes, now, send(ctx, conn, topics.CatalogTenants, records)
+}
+
+// leadWithin is how long an apply waits for the one before it.
+const leadWithin = 30 * time.Second
+
+// lead is a right that one process has at a time; pgstore.Lead says how it ends.
+type lead interface {
+	Check(ctx context.Context) error
+	Close(ctx context.Context) error
+}
+
+// leadTenants takes the right to change the catalog of tenants.
+func (a *app) leadTenants(ctx context.Context) (lead, error) {
+	address, err := a.address("postgres", "WEIR_POSTGRES")
+	if err != nil {
+		return nil, err
+	}
+	pg, err := pgstore.Open(ctx, address)
+	if err != nil {
+		return nil, misuse("%w", err)
+	}
+	defer pg.Close() // the lead has a connection of its own
+	ctx, cancel := context.WithTimeout(ctx, leadWithin+10*time.Second)
+	defer cancel()
+	l, err := pg.LeadTenants(ctx, leadWithin)
+	if errors.Is(err, pgstore.ErrLed) {
+		return nil, away("another `weir tenants apply` was still at work after %s; nothing was published, try again", leadWithin)
+	}
+	if err != nil {
+		return nil, awayFrom("postgres", err)
+	}
+	return l, nil
 }
 
 // latest is every tenant's last contract.
