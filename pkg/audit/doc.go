@@ -1,6 +1,6 @@
 // Package audit recomputes the books from the Kafka log alone and compares everything else with them.
 //
-// It is the second opinion of design.md, section 9: it imports money and the codecs (weirv1, usageevent, bus) and never the
+// It is a second opinion: it imports money and the codecs (weirv1, usageevent, bus) and never the
 // pricing, ledger, window or admission code, so that a mistake there cannot hide in here. It reads; it repairs nothing.
 //
 // What it checks, by invariant: I3 and I4, every usage event is one journal entry or one dead letter; I5, quantity x

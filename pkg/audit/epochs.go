@@ -16,7 +16,7 @@ import (
 )
 
 // mark is a marker of the journal with the place where it stands: where an epoch of Redis begins in a partition, or where
-// its barrier is (design.md 4.4).
+// its barrier is (ADR 0009).
 type mark struct {
 	*weirv1.LedgerEntry
 	at position

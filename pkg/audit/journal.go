@@ -26,7 +26,7 @@ type entry struct {
 // identity is what makes a usage event one.
 type identity struct{ tenant, source, id string }
 
-// journal is everything that ledger.entries.v1 says, each id once: the first one counts (design.md 6.3).
+// journal is everything that ledger.entries.v1 says, each id once: the first one counts (I3).
 type journal struct {
 	entries     []entry
 	byID        map[string]int

@@ -14,7 +14,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-// defaultDatabase is where the tables are unless the URL says otherwise (design.md, section 12).
+// defaultDatabase is where the tables are unless the URL says otherwise.
 const defaultDatabase = "weir"
 
 // Client is a pool of connections to one ClickHouse, usually one statement at a time on each. Safe for concurrent use.

@@ -15,7 +15,7 @@ import (
 var errNotSealed = errors.New("the budget store is not whole, or is being recovered")
 
 // seal leaves the same random token in Postgres and in Redis, now that nobody writes to Redis any more. A Redis that comes
-// back with it has lost nothing, so the next start needs no recovery (design.md 4.4). It takes what `weir down` has left: where
+// back with it has lost nothing, so the next start needs no recovery (ADR 0009). It takes what `weir down` has left: where
 // it is late on a busy machine, the next start waits for the longest lease.
 func seal(by time.Time, s State) error {
 	ctx, cancel := context.WithDeadline(context.Background(), by)

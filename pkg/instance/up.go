@@ -245,7 +245,7 @@ func (d Dir) Down(say func(format string, args ...any)) error {
 	return err
 }
 
-// A hung service and a hung part together end within downWithin (design.md, section 12).
+// A hung service and a hung part together end within downWithin.
 const (
 	downWithin   = 15 * time.Second
 	serviceGrace = 6 * time.Second

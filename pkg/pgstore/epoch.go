@@ -29,7 +29,7 @@ const (
 	stuckAfter = 5 * time.Second
 	// touchEvery is how old ActiveAt may be before it is rewritten.
 	touchEvery = time.Second
-	// admitFor is how long a replica admits by one reading of the row (design.md 4.4).
+	// admitFor is how long a replica admits by one reading of the row (I2).
 	admitFor = 2 * time.Second
 )
 

@@ -23,7 +23,7 @@ const pruneExecutions = `DELETE FROM executions WHERE (tenant_id, root_execution
 // Prune removes up to limit reservations and executions each that are older than their retention, and replicas that are
 // gone for a day; the number is what was removed of the former two. It looks for reservations in that part of the table which the
 // minute of their time has, so whoever calls each minute has looked everywhere after a day. A reservation id that is gone may be
-// used again (design.md I11).
+// used again.
 func (s *Store) Prune(ctx context.Context, reservations, executions time.Time, limit int) (int64, error) {
 	removed, err := s.pruneReservations(ctx, reservations, limit)
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 // OwnMode says who adds OwnNanos to Redis.
 type OwnMode string
 
-// The modes of design.md 4.4.
+// The modes (ADR 0001).
 const (
 	OwnNone    OwnMode = ""
 	OwnDirect  OwnMode = "direct"

@@ -19,7 +19,7 @@ type codeLine struct {
 	notYet string
 }
 
-// codeTable is every code that the API answers with: those of design.md 4.6, and below them those that have no place there.
+// codeTable is every code that the API answers with: those of decisions (pkg/domain/admit), and below them its own.
 //
 // The gRPC codes follow one rule: UNAVAILABLE and RESOURCE_EXHAUSTED may be retried after what google.rpc.RetryInfo
 // says, and nothing else may. So a used-up budget is FAILED_PRECONDITION, not RESOURCE_EXHAUSTED: a client that knows only gRPC's codes

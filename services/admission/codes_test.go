@@ -127,7 +127,7 @@ func reserveOf(id string, n int, more ...string) ask {
 	return ask{"Reserve", "", reservation(id, n, more...)}
 }
 
-// Goal: every code of design.md 4.6 is answered as its table has it, end to end, over HTTP and over gRPC. Method: what
+// Goal: every code is answered as codeTable has it, end to end, over HTTP and over gRPC. Method: what
 // provokes each, then what provokes two at once; a code that nothing has provoked must say in the table why.
 func TestEveryCodeEndToEnd(t *testing.T) {
 	w := &codeWalk{newWorld(t, tenantsOfCodes()).startBoth(), map[admit.Code]bool{}}

@@ -9,7 +9,7 @@ import (
 )
 
 // A reservation without a price is refused, or under `unknown_price: dearest` held at the dearest rates of its provider
-// (design.md 4.6). That is a hold and no price: whatever ends the reservation is priced by its own rates, and as long as
+// (docs/reference/tenants.md). That is a hold and no price: whatever ends the reservation is priced by its own rates, and as long as
 // there are none it is unpriced and keeps what was held.
 
 // flagDearestRate says in the answer to a reservation that it is held so.

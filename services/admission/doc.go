@@ -1,5 +1,5 @@
 // Package admission is the gate: it decides whether a tenant may spend before a call is made, and takes what was spent
-// after it (design.md, sections 4 and 12).
+// after it.
 //
 // It owns: the API over HTTP/JSON and over gRPC, the life of a reservation, the decisions topic, the reaper, and the feeding of the
 // budget store from the journal, the window totals and the revocations. It does not own: the counters and their rule

@@ -169,7 +169,7 @@ func (s *subject) ref() budgetstore.Ref {
 	return budgetstore.Ref{Tenant: budgetstore.Tenant{ID: s.tenant, Epoch: s.epoch}, ID: s.id, ReservedAt: s.reservedAt, Root: s.call.Root}
 }
 
-// meet decides what a settle means for a reservation that has ended already (design.md 4.3):
+// meet decides what a settle means for a reservation that has ended already (docs/reference/reservation-life.md):
 // the same again is answered again, a figure after an expiry, a release or an estimate is taken once, a settle after
 // usage from elsewhere is booked and the attributor cancels the surplus, and everything else is a conflict.
 func (s *Service) meet(ctx context.Context, e *ending, row pgstore.Row) ([]byte, error) {

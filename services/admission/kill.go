@@ -18,7 +18,7 @@ import (
 // within it, and a mirror that was lost is whole again within it.
 const killInterval = 500 * time.Millisecond
 
-// killSwitch is what an operator has stopped (design.md, section 8): the topic's copy, joined with the mirror in Redis.
+// killSwitch is what an operator has stopped: the topic's copy, joined with the mirror in Redis.
 // Both are read at all times and the higher version of each scope wins, so neither needs to know how the other is.
 type killSwitch struct {
 	known *catalog.Kills
@@ -101,7 +101,7 @@ func lacking(known admit.Kills, mirrored []admit.Kill) []admit.Kill {
 }
 
 // killed refuses what an operator has stopped; provider and model are empty where no call is meant. A kill is told
-// before every limit and every outage: those may be retried, this must not be (design.md 4.6).
+// before every limit and every outage: those may be retried, this must not be.
 func (s *Service) killed(tenant, provider, model string) *Problem {
 	set := s.kills.known.Set()
 	if set.Empty() {

@@ -161,7 +161,7 @@ func TestKillSurvives(t *testing.T) {
 	}
 }
 
-// Goal: a revocation and an exhausted budget, which may be retried or not, never hide a kill (design.md 4.6), and Redis
+// Goal: a revocation and an exhausted budget, which may be retried or not, never hide a kill, and Redis
 // away does not either.
 func TestKillComesFirst(t *testing.T) {
 	k := contract()

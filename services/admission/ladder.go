@@ -12,7 +12,7 @@ import (
 	"github.com/weir-project/weir/pkg/domain/tenant"
 )
 
-// What the ladder makes of a reservation (design.md 4.5). Both prices go into the one decision; the rung, which only the
+// What the ladder makes of a reservation (ADRs 0008 and 0011). Both prices go into the one decision; the rung, which only the
 // store knows, picks one of them, and from then on there is nothing but the model that was granted.
 
 // quoted is the cheaper model of a plan at its price, while the decision is open.

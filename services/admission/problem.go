@@ -19,7 +19,7 @@ import (
 	"github.com/weir-project/weir/services/admission/epoch"
 )
 
-// Codes beside those of design.md 4.6, for what has no place in its table.
+// Codes of HTTP and of the calls, beside those of pkg/domain/admit, which are of decisions.
 const (
 	codeNotFound          admit.Code = "not_found"           // no such path
 	codeMethod            admit.Code = "method_not_allowed"  // no such method on the path

@@ -21,7 +21,7 @@ import (
 	"github.com/weir-project/weir/services/admission/epoch"
 )
 
-// Goal: every code is answered as design.md 4.6 has it: status, and Retry-After exactly where a retry makes sense.
+// Goal: every code is answered as codeTable has it: status, and Retry-After exactly where a retry makes sense.
 func TestEveryCode(t *testing.T) {
 	at := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	refusal := func(code admit.Code, limit admit.Limit) *Problem {

@@ -33,7 +33,7 @@ const (
 	recoveryWait = 4 * time.Second
 )
 
-// journalReader heals from the journal what the scripts missed (design.md 4.4). It may see the same batch again: direct
+// journalReader heals from the journal what the scripts missed (ADR 0001). It may see the same batch again: direct
 // entries act only while their hold is there, the others only above the journal offset in the tenant's state.
 type journalReader struct {
 	s       *Service

@@ -35,7 +35,7 @@ const (
 // errOver: the recovery is another one's to carry out, or there is none any more.
 var errOver = errors.New("the recovery is over, or another one's")
 
-// recoverer carries one recovery out, as its leader (design.md 4.4). Whoever takes it over begins at the first step, but
+// recoverer carries one recovery out, as its leader (ADR 0009). Whoever takes it over begins at the first step, but
 // for the barrier: every step may be done again.
 type recoverer struct {
 	s      *Service

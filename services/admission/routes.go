@@ -25,7 +25,7 @@ type route struct {
 	handle  handler
 }
 
-// table is every call of design.md section 12 that exists so far; operations.go says what OpenAPI says of each.
+// table is every call of the API; operations.go says what OpenAPI says of each.
 func (s *Service) table() []route {
 	return []route{
 		{"POST /v1/executions", s.identifyHTTP, withBody(s, s.begin)},

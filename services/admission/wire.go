@@ -9,7 +9,7 @@ import (
 	"github.com/weir-project/weir/pkg/usageevent"
 )
 
-// The JSON of design.md section 12. Requests are decoded strictly; optional members are zero where absent.
+// The JSON of the API, as openapi.json describes it. Requests are decoded strictly; optional members are zero where absent.
 
 type executionRequest struct {
 	RootExecutionID string     `json:"root_execution_id"`

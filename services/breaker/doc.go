@@ -1,4 +1,4 @@
-// Package breaker ends executions that cost, call or nest more than their tenant's contract allows (design.md, section 8).
+// Package breaker ends executions that cost, call or nest more than their tenant's contract allows.
 //
 // It owns: executions.revoked.v1, and the termination events of source weir/breaker. It does not own the thresholds (the
 // tenant's contract), the decision (pkg/domain/breaker), or what a revocation does (admission).

@@ -1,4 +1,4 @@
-// Package budgetaggregator folds the journal into window totals and publishes them (design.md, section 7).
+// Package budgetaggregator folds the journal into window totals and publishes them.
 //
 // It owns: budget.windows.v1, every key of it, and the window table in ClickHouse, which its sink fills from that topic.
 // It does not own: which windows an entry counts in (the attributor stamps them), what an entry adds (ledger.Entry.Delta),

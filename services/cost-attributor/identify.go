@@ -51,7 +51,7 @@ type verified struct {
 	at time.Time
 }
 
-// verifier decides who pays (design.md 4.1, invariant I8).
+// verifier decides who pays (I8).
 type verifier struct {
 	secret identity.Secret
 	keys   func(keyID string) (*weirv1.SigningKey, bool)

@@ -12,7 +12,7 @@ const (
 	maxRecordBytes = 16 << 20
 	// maxPartitions bounds a typing error, not a deployment.
 	maxPartitions = 1024
-	// minLagMs is the shortest compaction lag (design.md section 3: 1 h), so that a reader that is behind sees each total.
+	// minLagMs is the shortest compaction lag, so that a reader that is behind sees each total.
 	minLagMs = 3_600_000
 	// anyProducer stands for writers outside the project; it gets no ACL here.
 	anyProducer = "any producer"

@@ -1,7 +1,7 @@
 // Command weir runs, fills and questions a Weir: it starts the parts and services, applies tenants, keys and prices,
 // and reads bills, ledgers and dead letters.
 //
-// Exit codes: 0 done, 1 the answer is no, 2 used wrongly, 3 a dependency is away (design.md, section 12).
+// Exit codes: 0 done, 1 the answer is no, 2 used wrongly, 3 a dependency is away.
 package main
 
 import (

@@ -112,7 +112,7 @@ func (p *place) budget(key string) string {
 	return fmt.Sprint(windows["day"], windows["month"])
 }
 
-// checkStatus wants the shape of design.md, section 12, and pids that are the processes themselves.
+// checkStatus wants the shape of `weir status --json` that scripts rely on, and pids that are the processes themselves.
 func checkStatus(t *testing.T, p *place) {
 	t.Helper()
 	s := p.status()

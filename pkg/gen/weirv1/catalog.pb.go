@@ -556,7 +556,7 @@ func (x *TenantVersion) GetUnknownPrice() string {
 	return ""
 }
 
-// LadderActions are a plan's answers on the rungs (design.md 4.5).
+// LadderActions are a plan's answers on the rungs (ADR 0008).
 type LadderActions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From rung 1: decimal similarity, e.g. "0.95", from which a semantic cache may answer; empty = exact hits only.

@@ -87,7 +87,7 @@ type Decision struct {
 	ReservationId   string                 `protobuf:"bytes,2,opt,name=reservation_id,json=reservationId,proto3" json:"reservation_id,omitempty"`
 	RootExecutionId string                 `protobuf:"bytes,3,opt,name=root_execution_id,json=rootExecutionId,proto3" json:"root_execution_id,omitempty"`
 	AgentId         string                 `protobuf:"bytes,4,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	// Problem code of the answer (design.md 4.6), e.g. execution_budget_exceeded.
+	// Problem code of the answer (docs/reference/codes.md), e.g. execution_budget_exceeded.
 	Code string `protobuf:"bytes,5,opt,name=code,proto3" json:"code,omitempty"`
 	// Which limit or window: requests_per_minute, minute, day, month, …
 	Limit     string                 `protobuf:"bytes,6,opt,name=limit,proto3" json:"limit,omitempty"`

@@ -41,7 +41,7 @@ const (
 	EntryKind_ENTRY_KIND_CIRCUIT_BREAKER_TERMINATION EntryKind = 5
 	// A manual or closing adjustment.
 	EntryKind_ENTRY_KIND_ADJUSTMENT EntryKind = 6
-	// No money and no tenant: where an epoch of Redis begins in this partition (design.md 4.4). Only id, kind, marker,
+	// No money and no tenant: where an epoch of Redis begins in this partition (ADR 0009). Only id, kind, marker,
 	// recorded_at and the source position are set.
 	EntryKind_ENTRY_KIND_EPOCH_MARKER EntryKind = 7
 )

@@ -184,7 +184,7 @@ type WindowTotal struct {
 	LatestEventTime *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=latest_event_time,json=latestEventTime,proto3" json:"latest_event_time,omitempty"`
 	// Deepest call seen (executions).
 	MaxDepth int32 `protobuf:"varint,18,opt,name=max_depth,json=maxDepth,proto3" json:"max_depth,omitempty"`
-	// Not 0: the total as of the marker that raised this epoch, under a key of its own (design.md 4.4).
+	// Not 0: the total as of the marker that raised this epoch, under a key of its own (ADR 0009).
 	BaseEpoch     int64 `protobuf:"varint,19,opt,name=base_epoch,json=baseEpoch,proto3" json:"base_epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,5 +1,5 @@
 // Package epoch is whether one replica of admission may serve: it watches which life of Redis Postgres says is the right one,
-// asks Redis which one it is in, and raises the epoch where counters are lost (design.md 4.4, ADRs 0009 and 0015).
+// asks Redis which one it is in, and raises the epoch where counters are lost (ADRs 0009 and 0015).
 //
 // It owns: how old a reading may be, what a replica tells the others and which of them it believes, and when a loss is one. It
 // does not own: the verdict on a Redis (pkg/domain/recovery), the row (pkg/pgstore), what Redis is asked (pkg/budgetstore), how

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// lasts is how long a replica serves by one reading (design.md 4.4).
+	// lasts is how long a replica serves by one reading (I2).
 	lasts = 2 * time.Second
 	// seenLasts is how long ago a Redis must have been whole for its processes to count as unbroken.
 	seenLasts = time.Minute
