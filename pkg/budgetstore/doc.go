@@ -9,7 +9,7 @@
 // Redis Cluster:
 //
 //	w:{t}:s       a hash: epoch, windows, open second, ring of    <= 4 KB beside the name, no TTL
-//	              one-second buckets (61), 32 days, 3 months,
+//	              one-second buckets (61), 33 days, 3 months,
 //	              the last 64 ids that ended; and per open hold <= 600 B +
 //	              context (<= MaxContext), holds being at most
 //	              concurrency and what the reaper has not seen;

@@ -8,4 +8,4 @@ package budgetstore
 // begin with w:{tenant}:, the first 8 bytes of field "{" of key s are the epoch as lua/state.lua has it, and so are field
 // "{e" of key n and the text of w:epoch. w:seal, w:kill and w:used: belong to no epoch: one of those that changes gets
 // another name.
-const Layout = 3
+const Layout = 4

@@ -272,8 +272,8 @@ func TestLeavesAfterToday(t *testing.T) {
 	}
 }
 
-// Goal: from the easternmost zone to the westernmost the labels go back by two days, and 33 of them would count of which 32 are
-// kept: the earliest does not, nor do late news of it. Everything else is right.
+// Goal: from the easternmost zone to the westernmost the labels go back by two days, so that 33 days count, the earliest and late
+// news of it too.
 func TestTwoDaysBack(t *testing.T) {
 	w := newZoned(t, testkit.Redis(t), "2026-10-30T12:00:30Z")
 	w.plan = plan{"UTC", true}
@@ -287,8 +287,6 @@ func TestTwoDaysBack(t *testing.T) {
 	w.plan = west
 	w.spend(1000, true)
 	w.late(20261030, 5, true)
-	delete(w.books[""].own, 20261030)
-	delete(w.books[subScope].own, 20261030)
 	for _, p := range []plan{west, {west.zone, false}, east, {east.zone, false}} {
 		w.compare(p)
 	}
@@ -296,9 +294,9 @@ func TestTwoDaysBack(t *testing.T) {
 
 // Goal: whatever a contract changes, and whenever, the counters are what the journal says. Method: random changes of zone and
 // kind around the ends of months (never within the skew of a border), between random calls, growth, late and early ends, late entries and external usage; after
-// each, the windows of every plan there could be next. The zones are up to a day apart.
+// each, the windows of every plan there could be next. The zones are up to 26 h apart.
 func TestRandomZones(t *testing.T) {
-	zones := []string{"UTC", "Asia/Kolkata", "America/Los_Angeles", "Pacific/Kiritimati", "Pacific/Honolulu"}
+	zones := []string{"UTC", "Asia/Kolkata", "America/Los_Angeles", "Pacific/Kiritimati", "Pacific/Pago_Pago"}
 	starts := []string{"2026-11-29T12:00:30Z", "2026-12-30T12:00:30Z", "2027-01-30T12:00:30Z", "2027-02-27T12:00:30Z", "2028-02-28T12:00:30Z", "2026-11-14T12:00:30Z"}
 	const walks, steps = 60, 50
 	url := testkit.Redis(t)

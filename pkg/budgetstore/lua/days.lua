@@ -1,13 +1,13 @@
--- Days and months. Day A is in field "{"; field "{k" has 32 days, each at its number (days since 1970) modulo 32, so that a
--- day takes the place of the one 32 days before it: number (2 bytes), own, external, version of the external total (7 bytes
+-- Days and months. Day A is in field "{"; field "{k" has 33 days, each at its number (days since 1970) modulo 33, so that a
+-- day takes the place of the one 33 days before it: number (2 bytes), own, external, version of the external total (7 bytes
 -- each). The figures of day A there are those of when it was last left; its version is right.
 -- Month A is a calendar month, or the last 30 days: today and the 30 days before, so never less than 30 times 24 hours; and
--- what comes after today, which has begun where the tenant's time zone was before it moved west. Its
+-- what comes after today, up to two days, which have begun where the tenant's time zone was before it moved west. Its
 -- label is then today's, and it is summed anew from the days when the day turns. Held of the last 30 days is that of all
 -- open holds. Calendar months B and C, field "{b": label (4 bytes), own, held, external (doubles). They mean nothing while A
 -- is the last 30 days: then reservations count in no calendar month.
 -- What is held of a day or month is lost when A leaves it for a day or another kind of month, so it never counts too much.
-local DAY, DAYS = '<I2i7i7I7', 736
+local DAY, DAYS = '<I2i7i7I7', 759
 
 -- The number of a day YYYYMMDD of the Gregorian calendar; March is the first month of a year that is reckoned with.
 local function number(label)
@@ -25,12 +25,12 @@ end
 
 -- Own, external and version of a day beside A; nil if a later day has its place.
 local function dayAt(t, n)
-  local m, own, external, version = unpack_(DAY, days(t), n % 32 * 23 + 1)
+  local m, own, external, version = unpack_(DAY, days(t), n % 33 * 23 + 1)
   if m == n then return own, external, version elseif m < n then return 0, 0, 0 end
 end
 
 local function putDay(t, n, own, external, version)
-  local k, at = days(t), n % 32 * 23
+  local k, at = days(t), n % 33 * 23
   put(t, '{k', sub(k, 1, at) .. pack(DAY, n, own, external, version) .. sub(k, at + 24))
 end
 
