@@ -63,6 +63,10 @@ func TestExecutionsAreBounded(t *testing.T) {
 			t.Fatalf("one too many: %v", err)
 		}
 	}
+	if err := w.store.RoomFor(ctx, w.tenant, "one-too-many"); !errors.Is(err, ErrExecutions) {
+		t.Errorf("room for one too many: %v", err)
+	}
+	w.must(w.store.RoomFor(ctx, w.tenant, "last"))
 	if n := w.roots(); n != 1 || w.places("v:r") != MaxExecutions {
 		t.Errorf("%d roots have keys, %d places are taken", n, w.places("v:r"))
 	}
@@ -81,6 +85,7 @@ func TestExecutionsAreBounded(t *testing.T) {
 		t.Errorf("%d places are taken after a call of an execution that was not known", w.places("v:r"))
 	}
 	w.clock.advance(time.Minute)
+	w.must(w.store.RoomFor(ctx, w.tenant, "later"))
 	if _, err := w.startOf("later"); err != nil {
 		t.Errorf("others have ended: %v", err)
 	}

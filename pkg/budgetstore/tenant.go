@@ -96,6 +96,18 @@ func (s *Store) StartExecution(ctx context.Context, t Tenant, root string, l adm
 	return s.execution(ctx, t, root, "start", l)
 }
 
+// RoomFor is ErrExecutions where StartExecution would be, whatever the limits. It changes nothing.
+func (s *Store) RoomFor(ctx context.Context, t Tenant, root string) error {
+	if err := checkID("root execution", root); err != nil {
+		return err
+	}
+	code, _, err := s.runExecution(ctx, t, root, "room", admit.ExecutionLimits{})
+	if err == nil && code == replyRefused {
+		err = ErrExecutions
+	}
+	return err
+}
+
 // Execution reads a root execution; ErrNoExecution if it is not known.
 func (s *Store) Execution(ctx context.Context, t Tenant, root string) (ExecutionState, error) {
 	return s.execution(ctx, t, root, "show", admit.ExecutionLimits{})
@@ -129,8 +141,7 @@ func (s *Store) execution(ctx context.Context, t Tenant, root, verb string, l ad
 
 // callExecution does not look at the name: it may be that of a branch.
 func (s *Store) callExecution(ctx context.Context, t Tenant, root, verb string, l admit.ExecutionLimits) (ExecutionState, error) {
-	code, f, err := s.run(ctx, "execution "+verb, s.scripts.execution, []string{key(t, "s")}, packed(nil, t.Epoch), verb,
-		packed(nil, orNone(int64(l.MaxCost)), orNone(l.MaxDepth), orNone(l.MaxCalls)), millis(s.opts.ExecutionTTL), root, s.at())
+	code, f, err := s.runExecution(ctx, t, root, verb, l)
 	switch {
 	case err != nil:
 		return ExecutionState{}, err
@@ -142,6 +153,11 @@ func (s *Store) callExecution(ctx context.Context, t Tenant, root, verb string, 
 	x := ExecutionState{Own: f.nano(), Held: f.nano(), Calls: f.int(), Known: f.int() == 1, Revoked: f.int() == 1, Closed: f.int() == 1, External: f.nano()}
 	x.Limits = admit.ExecutionLimits{MaxCost: money.Nano(orZero(f.int())), MaxDepth: orZero(f.int()), MaxCalls: orZero(f.int())}
 	return x, f.err("execution")
+}
+
+func (s *Store) runExecution(ctx context.Context, t Tenant, root, verb string, l admit.ExecutionLimits) (byte, *figures, error) {
+	return s.run(ctx, "execution "+verb, s.scripts.execution, []string{key(t, "s")}, packed(nil, t.Epoch), verb,
+		packed(nil, orNone(int64(l.MaxCost)), orNone(l.MaxDepth), orNone(l.MaxCalls)), millis(s.opts.ExecutionTTL), root, s.at())
 }
 
 // orZero is the inverse of orNone.

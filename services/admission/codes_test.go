@@ -171,7 +171,10 @@ func (w *codeWalk) rates() {
 	w.hold("open", "r1", 1, "execution_token", fmt.Sprint(first["token"]))
 	running := fmt.Sprint(w.admitted("many", "StartExecution", "", object{"agent_id": "a"})["token"])
 	w.w.redisCommand(`EVAL "for i = 2, 65536 do redis.call('ZADD', KEYS[1], 9e15, i) end" 1 w:{many}:v:r`)
-	w.refused("executions", "many", admit.RateLimited, ask{"StartExecution", "", object{"agent_id": "a"}}, "limit", "executions", "ceiling", "65536")
+	w.refused("executions", "many", admit.RateLimited, ask{"StartExecution", "", object{"agent_id": "a", "root_execution_id": "one-more"}}, "limit", "executions", "ceiling", "65536")
+	if _, left, err := w.svc.rows.Execution(w.w.t.Context(), "many", "one-more"); err != nil || left {
+		w.w.t.Errorf("the refused start left a row: %v, %v", left, err)
+	}
 	w.admitted("many", "StartExecution", "", object{"agent_id": "b", "parent_token": running})
 	w.hold("many", "r1", 1, "execution_token", running)
 	w.refused("open executions", "open", admit.RateLimited, reserveOf("r2", 1, "execution_token", fmt.Sprint(second["token"])), "limit", "open_executions")

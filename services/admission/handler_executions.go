@@ -113,7 +113,8 @@ func (s *Service) child(ctx context.Context, c caller, req executionRequest, max
 }
 
 // root starts or resumes a root execution. Its limits are stored in Postgres, where they only fall, and then in Redis,
-// which enforces them.
+// which enforces them. Where Redis has no room for one more, Postgres does not hear of it: a row would stay for weeks, and the
+// execution's age be counted from it. Only who loses the last place to another start just then leaves one.
 func (s *Service) root(ctx context.Context, c caller, req executionRequest, maxCost money.Nano, maxDepth int) (identity.Execution, error) {
 	id := req.RootExecutionID
 	if id == "" {
@@ -123,8 +124,15 @@ func (s *Service) root(ctx context.Context, c caller, req executionRequest, maxC
 		}
 	}
 	limits := executionLimits(c.contract, maxCost, maxDepth)
+	t, err := s.of(c.tenant)
+	if err != nil {
+		return identity.Execution{}, err
+	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
+	if err := s.onTenant(ctx, t, func() error { return roomFor(s.counters.RoomFor(ctx, t, id)) }); err != nil {
+		return identity.Execution{}, err
+	}
 	stored, err := s.rows.StartExecution(ctx, pgstore.Execution{Tenant: c.tenant, Root: id, Agent: req.AgentID, CostCenter: req.CostCenter,
 		MaxCost: limits.MaxCost, MaxDepth: int(limits.MaxDepth)})
 	if err != nil {
@@ -135,18 +143,11 @@ func (s *Service) root(ctx context.Context, c caller, req executionRequest, maxC
 		return identity.Execution{}, problem(admit.ExecutionRevoked, fmt.Sprintf("The execution is older than %s; start a new one.", maxRootAge))
 	}
 	limits.MaxCost, limits.MaxDepth = stored.MaxCost, int64(stored.MaxDepth)
-	t, err := s.of(c.tenant)
-	if err != nil {
-		return identity.Execution{}, err
-	}
 	var known budgetstore.ExecutionState
 	err = s.onTenant(ctx, t, func() (err error) {
 		known, err = s.counters.StartExecution(ctx, t, id, limits)
-		return err
+		return roomFor(err)
 	})
-	if errors.Is(err, budgetstore.ErrExecutions) {
-		err = tooManyExecutions()
-	}
 	if err == nil {
 		err = notRevoked(known)
 	}
@@ -160,8 +161,12 @@ func (s *Service) root(ctx context.Context, c caller, req executionRequest, maxC
 // limitExecutions names the bound of executions in its 429.
 const limitExecutions admit.Limit = "executions"
 
-// tooManyExecutions: there is room again when others are older than a root may be, so the caller is told to wait longest.
-func tooManyExecutions() *Problem {
+// roomFor makes of ErrExecutions the answer: there is room again when others are older than a root may be, so the caller is told
+// to wait longest.
+func roomFor(err error) error {
+	if !errors.Is(err, budgetstore.ErrExecutions) {
+		return err
+	}
 	p := problem(admit.RateLimited, fmt.Sprintf("%d executions were started within a week, which is as many as a tenant may have; those that run go on. "+
 		"Start this one later, or an agent of one that runs (parent_token).", budgetstore.MaxExecutions))
 	p.Limit, p.Ceiling, p.RetryAfterMS = limitExecutions, int64(budgetstore.MaxExecutions), jitter(maxRetryAfter).Milliseconds()

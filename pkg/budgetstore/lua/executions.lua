@@ -12,15 +12,21 @@
 
 local ROOTS = 65536
 
--- Gives an execution one of so many places (nil: any number) in a sorted set, whose scores are when each ends (ms), for so
--- long (ms). False if there is none.
+local function digits(n) return string.format('%.0f', n) end
+
+-- Whether an execution has one of so many places (nil: any number) in a sorted set, whose scores are when each ends (ms), or
+-- could have one.
+local function fits(all, name, now, most)
+  call('ZREMRANGEBYSCORE', all, '-inf', digits(floor(now / 1000)))
+  return not most or call('ZCARD', all) < most or call('ZSCORE', all, name)
+end
+
+-- Gives it one for so long (ms). False if there is none.
 local function enrol(all, name, now, life, most)
-  local function whole(n) return string.format('%.0f', n) end
+  if not fits(all, name, now, most) then return false end
   now = floor(now / 1000)
-  call('ZREMRANGEBYSCORE', all, '-inf', whole(now))
-  if most and call('ZCARD', all) >= most and not call('ZSCORE', all, name) then return false end
-  call('ZADD', all, whole(now + life), name)
-  if call('PTTL', all) < life then call('PEXPIRE', all, whole(life)) end
+  call('ZADD', all, digits(now + life), name)
+  if call('PTTL', all) < life then call('PEXPIRE', all, digits(life)) end
   return true
 end
 
