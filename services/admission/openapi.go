@@ -41,7 +41,7 @@ func openAPI(routes []route, strict bool) ([]byte, error) {
 		"openapi": "3.1.0",
 		"info": doc{"title": "Weir admission", "version": "v1", "license": doc{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 			"description": "Decides before a call whether a tenant may spend, and takes what was spent after it. Money is a decimal string in US dollars, times are RFC 3339. " +
-				"Errors are RFC 9457 problem documents with a stable `code`."},
+				"Errors are RFC 9457 problem documents with a stable `code`, but for what is no HTTP request that can be read (400, 417, 431, 501, 505)."},
 		"paths":      paths,
 		"components": doc{"schemas": s.all, "securitySchemes": securitySchemes()},
 	}, "", "  ")

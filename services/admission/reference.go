@@ -43,6 +43,10 @@ request that cannot be read or has no valid credential. An outage is never ` + "
 A credential in the header (for Slack: that there is a signature, and its time) is judged before the body has come, and a ` + "`Content-Length`" + ` above the
 bound after it; the connection ends then, unless the body was there.
 
+What Go's HTTP server refuses before it is a request is no problem document: it is a line of plain text, or nothing but the status, and the connection
+ends. That is 400 for a request line, a header or a ` + "`Host`" + ` that cannot be read, and for plain HTTP where TLS is spoken; 417 for an ` + "`Expect`" + ` that is not
+` + "`100-continue`" + `; 431 for a header above 64 KiB; 501 for a ` + "`Transfer-Encoding`" + ` that is not ` + "`chunked`" + `; 505 for a version that is not HTTP/1. A retry gets the same.
+
 | code | HTTP | retry | who acts | when | gRPC |
 |---|---|---|---|---|---|
 `)
