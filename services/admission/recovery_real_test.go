@@ -81,12 +81,13 @@ func TestSentinelFailsOver(t *testing.T) {
 	w := newWorld(t, one(contract()))
 	w.pipeline()
 	replica := testkit.RedisServer(t, part.Config{})
-	bySentinel := testkit.RedisSentinel(t, w.redis, replica)
+	bySentinel, look := testkit.RedisSentinel(t, w.redis, replica)
 	r := w.start(func(c *Config) { c.Redis = bySentinel })
 	s := w.spend(r, "acme")
 	s.more(w, 20)
 	before := w.epochNow()
 	w.killRedis()
+	look()
 	w.redis = replica
 	w.eventually("the replica is promoted and recovered in", func() error {
 		w.leasesEnd()
