@@ -76,10 +76,12 @@ func (c Config) upServices(s *State) error {
 			if err != nil {
 				return err
 			}
-			s.setService(started)
-			if err := c.Dir.Save(*s); err != nil {
+			with := *s
+			with.setService(started)
+			if err := c.Dir.saveStarted(with, started.Part); err != nil {
 				return err
 			}
+			*s = with
 		}
 	}
 	ordered := make([]Service, len(wanted))

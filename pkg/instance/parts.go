@@ -30,6 +30,9 @@ func defaultPort(name string) int {
 
 // upParts keeps what runs, remembers what is the user's own, and starts the rest side by side.
 func (c Config) upParts(ctx context.Context, s *State) error {
+	if err := c.endStrays(*s); err != nil {
+		return err
+	}
 	var missing []string
 	for _, name := range partNames() {
 		old, known := s.Part(name)
@@ -95,13 +98,17 @@ type start struct {
 	run  func(port int) (*part.Part, error)
 }
 
-// startAll starts parts side by side. Each that came up is remembered at once, also where another did not; of one that
-// did not, what was known before stays: its kind and port.
+// startAll starts parts side by side, if what is known before can be written down. Each that came up is remembered at once,
+// also where another did not; of one that did not, or could not be remembered and was ended, what was known before stays: its
+// kind and port.
 func (c Config) startAll(s *State, starts map[string]start) error {
 	type result struct {
 		name string
 		p    *part.Part
 		err  error
+	}
+	if err := c.Dir.Save(*s); err != nil {
+		return err
 	}
 	results := make(chan result, len(starts))
 	for name, start := range starts {
@@ -116,16 +123,21 @@ func (c Config) startAll(s *State, starts map[string]start) error {
 		}()
 	}
 	c.Say("starting %s", strings.Join(slices.Sorted(maps.Keys(starts)), ", "))
-	err := c.Dir.Save(*s)
+	var err error
 	for range starts {
 		r := <-results
 		if r.err != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", r.name, r.err))
 			continue
 		}
+		with := *s
+		with.setPart(Part{r.name, *r.p})
+		if failed := c.Dir.saveStarted(with, *r.p); failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", r.name, failed))
+			continue
+		}
+		*s = with
 		c.Say("%s runs at %s", r.name, config.MaskURL(r.p.Address))
-		s.setPart(Part{r.name, *r.p})
-		err = errors.Join(err, c.Dir.Save(*s))
 	}
 	return err
 }

@@ -77,6 +77,12 @@ func (d Dir) startService(bin, program, name string, port, grpc int, s State) (S
 		v.GRPC = fmt.Sprintf("127.0.0.1:%d", grpc)
 		c.Args = append(c.Args, "-grpc="+v.GRPC)
 	}
+	lock, err := part.Lock(d.lockOf(name))
+	if err != nil {
+		return Service{}, err
+	}
+	defer lock.Close()
+	c.Lock = lock
 	p, err := part.Spawn(c)
 	if err != nil {
 		return Service{}, err

@@ -1,7 +1,7 @@
 // Package instance runs one Weir on this machine: it starts parts and services, remembers them, finds them again and
 // stops them. It is what `weir up`, `down` and `status` do.
 //
-// It owns the folder D (default .weir/): instance.json, secrets/, log/ and data/. It does not own how a part works
+// It owns the folder D (default .weir/): instance.json, secrets/, log/, run/ and data/. It does not own how a part works
 // (pkg/embedded) or what a service does.
 //
 // Invariants: everything of one instance lies under its folder, so that two can run side by side; how a process is

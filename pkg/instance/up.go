@@ -59,7 +59,8 @@ var ErrLost = errors.New("data lost")
 
 // Up starts what is not running, and returns when everything is ready. It is idempotent: what runs is left alone, except
 // services of another build, or whose parts have moved, which are restarted: one program after the other, all copies of it at
-// once. On an error what it started stays up and is remembered, so that `weir down` ends it.
+// once. On an error what it started stays up and is remembered, so that `weir down` ends it; what cannot be
+// remembered is ended.
 func Up(ctx context.Context, c Config) (State, error) {
 	if err := c.checkPrograms(); err != nil { // before the lock, which makes the folder
 		return State{}, err
@@ -221,7 +222,7 @@ func (d Dir) Down(say func(format string, args ...any)) error {
 	if err != nil {
 		return err
 	}
-	services, parts := []stopper{}, []stopper{}
+	services, parts := d.strays(s, say)
 	for _, v := range s.Services {
 		if v.Alive() {
 			services = append(services, v.Part.Stop)

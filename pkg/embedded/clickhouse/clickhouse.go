@@ -43,9 +43,11 @@ func Start(ctx context.Context, c Config) (*part.Part, error) {
 	if c.Config, err = c.WithDefaults(); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("clickhouse folder: %w", err)
+	lock, err := part.Lock(part.LockOf(c.Dir))
+	if err != nil {
+		return nil, err
 	}
+	defer lock.Close()
 	password, err := readPassword(c.DefaultPasswordFile)
 	if err != nil {
 		return nil, err
@@ -58,7 +60,7 @@ func Start(ctx context.Context, c Config) (*part.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	command.Address = address.String()
+	command.Address, command.Lock = address.String(), lock
 	p, err := part.Spawn(command)
 	if err != nil {
 		return nil, err
@@ -151,11 +153,6 @@ func Run(ctx context.Context, o Options, log io.Writer) error {
 			secrets[user] = secretHash(password)
 		}
 	}
-	unlock, err := part.LockDir(o.Dir)
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	// Listen first: a taken port must not cost the engine's start.
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port)))
 	if err != nil {

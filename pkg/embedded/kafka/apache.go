@@ -44,20 +44,25 @@ func StartApache(ctx context.Context, c ApacheConfig) ([]*part.Part, error) {
 	if c.Config, err = c.WithDefaults(); err != nil {
 		return nil, err
 	}
+	lock, err := part.Lock(part.LockOf(c.Dir)) // one for all nodes
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
 	nodes, err := c.layout()
 	if err != nil {
 		return nil, err
 	}
 	var addrs []string
 	for _, n := range nodes {
-		if err := c.format(ctx, n); err != nil {
+		if err := c.format(ctx, n, lock); err != nil {
 			return nil, err
 		}
 		addrs = append(addrs, fmt.Sprintf("127.0.0.1:%d", n.broker))
 	}
 	var parts []*part.Part
 	for _, n := range nodes {
-		p, err := c.spawn(n, "kafka://"+strings.Join(addrs, ","))
+		p, err := c.spawn(n, "kafka://"+strings.Join(addrs, ","), lock)
 		if err != nil {
 			return nil, errors.Join(err, killAll(parts))
 		}
@@ -130,7 +135,7 @@ func (c ApacheConfig) clusterID() (string, error) {
 }
 
 // format writes the node's configuration anew (its ports may have changed) and formats its folder when it is fresh.
-func (c ApacheConfig) format(ctx context.Context, n node) error {
+func (c ApacheConfig) format(ctx context.Context, n node, lock *os.File) error {
 	if err := os.MkdirAll(n.dir, 0o700); err != nil {
 		return fmt.Errorf("kafka folder: %w", err)
 	}
@@ -146,7 +151,7 @@ func (c ApacheConfig) format(ctx context.Context, n node) error {
 	args := append(c.javaArgs(n, "128m"), "kafka.tools.StorageTool", "format", "-t", n.clusterID, "-c", filepath.Join(n.dir, "server.properties"))
 	cmd := exec.CommandContext(ctx, c.Java, args...)
 	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = &out, &out, []*os.File{lock}
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("format kafka: %w: %s", err, strings.TrimSpace(out.String()))
 	}
@@ -162,13 +167,13 @@ func (c ApacheConfig) javaArgs(n node, heap string) []string {
 	}
 }
 
-func (c ApacheConfig) spawn(n node, address string) (*part.Part, error) {
+func (c ApacheConfig) spawn(n node, address string, lock *os.File) (*part.Part, error) {
 	log := c.LogFile
 	if n.nodes > 1 {
 		log = fmt.Sprintf("%s.%d", c.LogFile, n.id)
 	}
 	return part.Spawn(part.Command{
-		Kind: part.KindApacheKafka, Address: address, Path: c.Java, Dir: n.dir, LogFile: log,
+		Kind: part.KindApacheKafka, Address: address, Path: c.Java, Dir: n.dir, LogFile: log, Lock: lock,
 		Args: append(c.javaArgs(n, "512m"), "kafka.Kafka", filepath.Join(n.dir, "server.properties")),
 	})
 }

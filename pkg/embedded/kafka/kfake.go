@@ -38,8 +38,13 @@ func Start(ctx context.Context, c Config) (*part.Part, error) {
 	if len(c.Self) == 0 {
 		return nil, errors.New("start kafka: no command for a part process")
 	}
+	lock, err := part.Lock(part.LockOf(c.Dir))
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
 	p, err := part.Spawn(part.Command{
-		Kind: part.KindKfake, Address: "kafka://" + c.Addr(), Path: c.Self[0], Dir: "/", LogFile: c.LogFile,
+		Kind: part.KindKfake, Address: "kafka://" + c.Addr(), Path: c.Self[0], Dir: "/", LogFile: c.LogFile, Lock: lock,
 		Args: append(append([]string{}, c.Self[1:]...), "kafka", "--dir", c.Dir, "--port", strconv.Itoa(c.Port)),
 	})
 	if err != nil {
@@ -68,11 +73,6 @@ func Run(ctx context.Context, dir string, port int, log io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("kafka folder: %w", err)
 	}
-	unlock, err := part.LockDir(dir)
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	data := filepath.Join(dir, "data")
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return fmt.Errorf("kafka folder: %w", err)

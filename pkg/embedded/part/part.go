@@ -3,9 +3,9 @@
 // It owns starting, waiting for readiness, finding again and stopping. It does not own what a part is: the packages
 // kafka, redis, postgres and clickhouse do.
 //
-// Invariants: a child has a session of its own, writes to its own log file and holds no descriptor of its starter;
+// Invariants: a child has a session of its own, writes to its own log file and holds no descriptor of its starter but a lock;
 // the remembered pid is the part itself, never a wrapper; a process is signalled only when pid and start time are
-// those that were remembered.
+// those that were remembered, or found with the lock of a data folder, which only what was started on that folder has.
 package part
 
 import (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -153,18 +154,22 @@ func TestPartsHoldNoPipeOfTheCaller(t *testing.T) {
 }
 
 func TestTheFolderHasOneUser(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "data")
-	unlock, err := LockDir(dir)
+	path := LockOf(filepath.Join(t.TempDir(), "data"))
+	lock, err := Lock(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LockDir(dir); err == nil {
-		t.Error("two users of one folder")
+	if _, err := Lock(path); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("pid %d (", os.Getpid())) {
+		t.Errorf("two users of one folder, or not named: %v", err)
 	}
-	unlock()
-	again, err := LockDir(dir)
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Lock(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again()
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
 }

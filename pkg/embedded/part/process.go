@@ -26,6 +26,7 @@ type Command struct {
 	Signal  syscall.Signal      // default SIGTERM
 	User    *syscall.Credential // nil: the caller's
 	Ambient []uintptr           // capabilities that User keeps
+	Lock    *os.File            // a lock that the process keeps as long as it lives, see Lock; nil: none
 }
 
 // Spawn starts a process in its own session and returns without waiting for it to be ready.
@@ -47,6 +48,9 @@ func Spawn(c Command) (*Part, error) {
 		cmd.Dir = "/"
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: c.User, AmbientCaps: c.Ambient}
+	if c.Lock != nil {
+		cmd.ExtraFiles = []*os.File{c.Lock}
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Kind, err)
 	}

@@ -63,8 +63,8 @@ func barred(dir string) bool {
 	}
 }
 
-// create runs initdb in a folder of another name and renames it when it is whole.
-func (c Config) create(ctx context.Context, acc account, password string) error {
+// create runs initdb, which keeps the lock, in a folder of another name and renames it when it is whole.
+func (c Config) create(ctx context.Context, acc account, password string, lock *os.File) error {
 	if _, err := os.Stat(filepath.Join(c.data(), "PG_VERSION")); err == nil {
 		return nil
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -100,7 +100,7 @@ func (c Config) create(ctx context.Context, acc account, password string) error 
 	cmd.Dir = "/"
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = &out, &out, []*os.File{lock}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: acc.credential, AmbientCaps: acc.ambient}
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, strings.TrimSpace(out.String()))

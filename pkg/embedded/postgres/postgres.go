@@ -49,6 +49,11 @@ func Start(ctx context.Context, c Config) (*part.Part, error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("postgres folder: %w", err)
 	}
+	lock, err := part.Lock(part.LockOf(c.Dir))
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
 	acc, err := serverAccount(c.Dir)
 	if err != nil {
 		return nil, err
@@ -57,7 +62,7 @@ func Start(ctx context.Context, c Config) (*part.Part, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.create(ctx, acc, password); err != nil {
+	if err := c.create(ctx, acc, password, lock); err != nil {
 		return nil, err
 	}
 	if err := c.clearStaleLock(); err != nil {
@@ -65,7 +70,7 @@ func Start(ctx context.Context, c Config) (*part.Part, error) {
 	}
 	address := (&url.URL{Scheme: "postgres", User: url.UserPassword(User, password), Host: c.Addr(), Path: "/" + Database, RawQuery: "sslmode=disable"}).String()
 	p, err := part.Spawn(part.Command{
-		Kind: part.KindPostgres, Address: address, Path: filepath.Join(c.BinDir, "postgres"), Dir: "/", LogFile: c.LogFile,
+		Kind: part.KindPostgres, Address: address, Path: filepath.Join(c.BinDir, "postgres"), Dir: "/", LogFile: c.LogFile, Lock: lock,
 		Args: c.serverArgs(), Env: []string{"LC_ALL=C"}, User: acc.credential, Ambient: acc.ambient,
 		Signal: syscall.SIGINT, // fast shutdown: end the clients' sessions, write a checkpoint
 	})

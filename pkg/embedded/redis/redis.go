@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -27,11 +26,13 @@ func Start(ctx context.Context, c Config) (*part.Part, error) {
 	if c.Config, err = c.WithDefaults(); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("redis folder: %w", err)
+	lock, err := part.Lock(part.LockOf(c.Dir))
+	if err != nil {
+		return nil, err
 	}
+	defer lock.Close()
 	p, err := part.Spawn(part.Command{
-		Kind: part.KindRedis, Address: "redis://" + c.Addr() + "/0", Path: c.Binary, Dir: c.Dir, LogFile: c.LogFile,
+		Kind: part.KindRedis, Address: "redis://" + c.Addr() + "/0", Path: c.Binary, Dir: c.Dir, LogFile: c.LogFile, Lock: lock,
 		Args: []string{
 			"--bind", "127.0.0.1", "--port", strconv.Itoa(c.Port), "--protected-mode", "yes", "--daemonize", "no",
 			"--dir", c.Dir, "--appendonly", "yes", "--appendfsync", "always", "--save", "",
