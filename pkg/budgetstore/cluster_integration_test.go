@@ -20,7 +20,7 @@ func TestFieldReport41Cluster(t *testing.T) {
 	address, nodes := testkit.RedisCluster(t, 3)
 	clock := &logical{}
 	clock.us.Store(start().UnixMicro())
-	store, err := Open(t.Context(), address, Options{ScriptClock: clock.now})
+	store, err := Open(t.Context(), address+"&read_timeout=1m", Options{ScriptClock: clock.now})
 	if err != nil {
 		t.Fatal(err)
 	}

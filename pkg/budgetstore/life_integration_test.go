@@ -182,7 +182,7 @@ func TestScriptsReload(t *testing.T) {
 		t.Fatalf("emptied: %v", err)
 	}
 	w.must(w.store.client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
-	if _, err := Open(t.Context(), url, Options{}); !errors.Is(err, ErrEviction) {
+	if _, err := Open(t.Context(), url+"?read_timeout=1m", Options{}); !errors.Is(err, ErrEviction) {
 		t.Fatalf("evicting redis: %v", err)
 	}
 }

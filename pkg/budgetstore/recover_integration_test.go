@@ -283,7 +283,7 @@ func TestClearOthers(t *testing.T) {
 func TestGuard(t *testing.T) {
 	dir := t.TempDir()
 	server := testkit.RedisServer(t, part.Config{Dir: dir})
-	store, err := Open(t.Context(), server.Address, Options{})
+	store, err := Open(t.Context(), server.Address+"?read_timeout=1m", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

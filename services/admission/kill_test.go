@@ -133,7 +133,7 @@ func TestKillSurvives(t *testing.T) {
 	r.becomes("after a restart", "acme", "flat", 503, "killed")
 
 	cluster.Close() // Kafka is gone for good; what another replica still heard of stands in the mirror
-	counters, err := budgetstore.Open(t.Context(), w.redis.Address, budgetstore.Options{})
+	counters, err := budgetstore.Open(t.Context(), w.redisURL(), budgetstore.Options{})
 	w.must(err)
 	defer counters.Close()
 	w.must(counters.MirrorKills(t.Context(), []admit.Kill{{Scope: admit.KillModel("flat"), Version: version + 1}}))

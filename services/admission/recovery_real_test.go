@@ -118,6 +118,7 @@ func TestClusterNodeIsFlushed(t *testing.T) {
 	w := newWorld(t, tenants)
 	w.pipeline()
 	address, nodes := testkit.RedisCluster(t, 3)
+	address += "&read_timeout=1m"
 	counters, err := budgetstore.Open(t.Context(), address, budgetstore.Options{})
 	w.must(err)
 	defer counters.Close()

@@ -140,7 +140,7 @@ func (w *world) initStores() {
 	defer rows.Close()
 	epoch, err := rows.InitEpoch(w.t.Context(), 4711, budgetstore.Layout)
 	w.must(err)
-	counters, err := budgetstore.Open(w.t.Context(), w.redis.Address, budgetstore.Options{})
+	counters, err := budgetstore.Open(w.t.Context(), w.redisURL(), budgetstore.Options{})
 	w.must(err)
 	defer counters.Close()
 	_, err = counters.InitEpoch(w.t.Context(), epoch)
@@ -204,11 +204,13 @@ type replica struct {
 	stop func()
 }
 
+// redisURL has a late answer be a late answer, and no second try.
+func (w *world) redisURL() string { return w.redis.Address + "?read_timeout=1m" }
+
 func (w *world) config() Config {
 	address, err := bus.ParseAddress(w.kafka)
 	w.must(err)
-	// A late answer is a late answer, and no second try.
-	return Config{Kafka: address, Redis: w.redis.Address + "?read_timeout=1m", Postgres: w.postgres, HTTP: "127.0.0.1:0", Secret: w.secret, TokenKey: w.tokenKey,
+	return Config{Kafka: address, Redis: w.redisURL(), Postgres: w.postgres, HTTP: "127.0.0.1:0", Secret: w.secret, TokenKey: w.tokenKey,
 		MaxLease: 2 * time.Minute, Deadline: 10 * time.Second, ReapInterval: 50 * time.Millisecond, TokenTTL: time.Hour, RememberHolds: 65536, Retention: 24 * time.Hour}
 }
 

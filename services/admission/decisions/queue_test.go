@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,9 +30,11 @@ const (
 // that fails first.
 func TestSurvivesKafka(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		away, got := true, map[string]int{}
+		var away atomic.Bool
+		away.Store(true)
+		got := map[string]int{}
 		q := New(slog.New(slog.DiscardHandler), prometheus.NewRegistry(), func(_ context.Context, records ...bus.Record) error {
-			if away {
+			if away.Load() {
 				return errors.New("no broker")
 			}
 			for _, r := range records {
@@ -64,7 +67,7 @@ func TestSurvivesKafka(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- q.Run(ctx) }()
 		advance(time.Hour)
-		away = false
+		away.Store(false)
 		advance(5 * time.Second)
 		cancel()
 		if err := <-done; err != nil {
