@@ -181,14 +181,14 @@ func (s *Store) masters(ctx context.Context) ([]redis.Cmdable, error) {
 
 // ask adds what a master says of itself.
 func (s *Standing) ask(ctx context.Context, c redis.Cmdable) error {
-	server, err := c.Info(ctx, "server").Result()
-	if err != nil {
-		return fmt.Errorf("%w: info server: %w", ErrUnavailable, err)
+	// Both by one connection, so that they are of one process: its run id beside the replication id of another that has taken its
+	// place would be a Redis that is unbroken.
+	both := c.Pipeline()
+	asked, replied := both.Info(ctx, "server"), both.Info(ctx, "replication")
+	if _, err := both.Exec(ctx); err != nil {
+		return fmt.Errorf("%w: info server, replication: %w", ErrUnavailable, err)
 	}
-	info, err := c.Info(ctx, "replication").Result()
-	if err != nil {
-		return fmt.Errorf("%w: info replication: %w", ErrUnavailable, err)
-	}
+	server, info := asked.Val(), replied.Val()
 	id, role := infoField(info, "master_replid"), infoField(info, "role")
 	switch {
 	case role == "slave":
