@@ -1,10 +1,9 @@
 package instance
 
 import (
-	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 
@@ -15,52 +14,18 @@ import (
 // (/proc/PID/exe, which outlives the file's removal), so it also knows those that an earlier build of Weir started. A file
 // that was built anew to the same bytes is the same program; one that is gone is another.
 func runs(pid int, path string) (bool, error) {
-	running, err := os.Open(fmt.Sprintf("/proc/%d/exe", pid))
+	running, err := os.ReadFile(fmt.Sprintf("/proc/%d/exe", pid))
 	if err != nil {
 		return false, fmt.Errorf("what process %d runs: %w", pid, err)
 	}
-	defer running.Close()
-	program, err := os.Open(path)
+	program, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("program: %w", err)
 	}
-	defer program.Close()
-	a, err := running.Stat()
-	if err != nil {
-		return false, fmt.Errorf("what process %d runs: %w", pid, err)
-	}
-	b, err := program.Stat()
-	if err != nil {
-		return false, fmt.Errorf("program: %w", err)
-	}
-	if os.SameFile(a, b) || a.Size() != b.Size() {
-		return os.SameFile(a, b), nil
-	}
-	return equal(running, program)
-}
-
-// equal compares two files of one size.
-func equal(a, b io.Reader) (bool, error) {
-	x, y := bufio.NewReaderSize(a, 1<<16), bufio.NewReaderSize(b, 1<<16)
-	for {
-		c, err := x.ReadByte()
-		if errors.Is(err, io.EOF) {
-			return true, nil
-		}
-		if err != nil {
-			return false, fmt.Errorf("compare programs: %w", err)
-		}
-		d, err := y.ReadByte()
-		if err != nil {
-			return false, fmt.Errorf("compare programs: %w", err)
-		}
-		if c != d {
-			return false, nil
-		}
-	}
+	return bytes.Equal(running, program), nil
 }
 
 // runsThisBuild reports whether a copy runs the program that would be started now. What cannot be found out is said, and
