@@ -57,7 +57,7 @@ func (a *app) audit(ctx context.Context, out io.Writer, say func(format string, 
 	}
 	report, err := audit.Run(ctx, sources.Sources)
 	if err != nil {
-		return away("%w", err)
+		return err
 	}
 	if len(left) == 0 && !report.OK { // what differs may have moved
 		if left, err = books.since(ctx, was); err != nil {

@@ -227,7 +227,7 @@ func TestTenantsAppliedAtTheSameTime(t *testing.T) {
 		}
 	}
 	current := catalog.NewTenants(func(_, key string, err error) { t.Error(key, err) })
-	if err := readTable(t.Context(), conn, topics.CatalogTenants, current.Apply); err != nil {
+	if err := readAll(t.Context(), conn, topics.CatalogTenants, current.Apply); err != nil {
 		t.Fatal(err)
 	}
 	h, _ := current.History("same")

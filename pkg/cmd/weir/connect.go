@@ -24,14 +24,14 @@ func (a *app) address(part, env string) (string, error) {
 	}
 	s, err := instance.Dir(a.dir).Load()
 	if err != nil {
-		return "", away("%w (or set %s)", err, env)
+		return "", fmt.Errorf("%w (or set %s)", err, env)
 	}
 	p, ok := s.Part(part)
 	if !ok {
-		return "", away("the instance in %s has no %s: `weir up` did not get that far", a.dir, part)
+		return "", fmt.Errorf("the instance in %s has no %s: `weir up` did not get that far", a.dir, part)
 	}
 	if p.Ours() && !p.Alive() {
-		return "", away("%s of the instance in %s does not run: start it with `weir up --dir %s`", part, a.dir, a.dir)
+		return "", fmt.Errorf("%s of the instance in %s does not run: start it with `weir up --dir %s`", part, a.dir, a.dir)
 	}
 	return p.Address, nil
 }
@@ -42,7 +42,6 @@ func (a *app) kafka(ctx context.Context) (*bus.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.kafkaAddress = text
 	addr, err := bus.ParseAddress(text)
 	if err != nil {
 		return nil, misuse("%w", err)
@@ -56,25 +55,15 @@ func (a *app) kafka(ctx context.Context) (*bus.Conn, error) {
 	}
 	admin, err := conn.Admin()
 	if err != nil {
-		return nil, away("%w", err)
+		return nil, err
 	}
 	defer admin.Close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // a machine that stands still for a moment is not away
 	defer cancel()
 	if err := admin.Ping(ctx); err != nil {
-		return nil, away("%s does not answer: %w", addr, err)
+		return nil, fmt.Errorf("%s does not answer: %w", addr, err)
 	}
 	return conn, nil
-}
-
-// readTable applies everything that is in a topic now.
-func readTable(ctx context.Context, conn *bus.Conn, topic bus.Topic, apply func(bus.Record) error) error {
-	for p := range int32(topic.Partitions()) {
-		if err := conn.ReadPartition(ctx, topic, p, -1, -1, apply); err != nil {
-			return away("%w", err)
-		}
-	}
-	return nil
 }
 
 // publish writes catalog records and returns once every running service of the instance has applied them.
@@ -92,11 +81,11 @@ func (a *app) publish(ctx context.Context, conn *bus.Conn, topic bus.Topic, reco
 func send(ctx context.Context, conn *bus.Conn, topic bus.Topic, records []bus.Record) error {
 	producer, err := conn.Producer(bus.ProducerConfig{}, topic)
 	if err != nil {
-		return away("%w", err)
+		return err
 	}
 	defer producer.Close(context.WithoutCancel(ctx))
 	if err := producer.Produce(ctx, records...); err != nil {
-		return away("publish to %s: %w", topic.Name(), err)
+		return fmt.Errorf("publish to %s: %w", topic.Name(), err)
 	}
 	return nil
 }
@@ -107,17 +96,18 @@ func (a *app) waitApplied(ctx context.Context, conn *bus.Conn, topic bus.Topic) 
 	if err != nil {
 		return nil // no instance here: services elsewhere follow the topic in their own time
 	}
-	if p, _ := s.Part("kafka"); p.Address != a.kafkaAddress {
-		return nil // the instance here is another one's
+	p, _ := s.Part("kafka")
+	if address, err := a.address("kafka", "WEIR_KAFKA"); err != nil || address != p.Address {
+		return err // nil: the broker is another one's, so the services here do not follow it
 	}
 	admin, err := conn.Admin()
 	if err != nil {
-		return away("%w", err)
+		return err
 	}
 	defer admin.Close()
 	ends, err := admin.EndOffsets(ctx, topic)
 	if err != nil {
-		return away("%w", err)
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, appliedWithin)
 	defer cancel()
@@ -126,7 +116,7 @@ func (a *app) waitApplied(ctx context.Context, conn *bus.Conn, topic bus.Topic) 
 			continue // it reads the whole topic before it is ready again
 		}
 		if err := waitService(ctx, v, topic.Name(), ends); err != nil {
-			return away("published, but %w", err)
+			return fmt.Errorf("published, but %w", err)
 		}
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -81,7 +80,7 @@ func (a *app) dlqList(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	letters := []deadLetter{}
-	if err := readTable(ctx, conn, topics.UsageDeadletter, func(r bus.Record) error {
+	if err := readAll(ctx, conn, topics.UsageDeadletter, func(r bus.Record) error {
 		letters = append(letters, asDeadLetter(r))
 		return nil
 	}); err != nil {
@@ -90,7 +89,7 @@ func (a *app) dlqList(ctx context.Context, out io.Writer) error {
 	if a.json {
 		return printJSON(out, map[string]any{"dead_letters": letters})
 	}
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	w := newTable(out)
 	fmt.Fprintln(w, "REF\tAT\tREASON\tEVENT\tDETAIL")
 	for _, d := range letters {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", d.Ref, d.At.Format(time.RFC3339), d.Reason, d.EventID, d.Detail)
@@ -152,7 +151,7 @@ func (d deadLetterRef) read(ctx context.Context, conn *bus.Conn) (bus.Record, er
 		return nil
 	})
 	if err != nil {
-		return bus.Record{}, away("%w", err)
+		return bus.Record{}, err
 	}
 	if found == nil || found.Offset != d.offset {
 		return bus.Record{}, no("no dead letter %d:%d", d.partition, d.offset)

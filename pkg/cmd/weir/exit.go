@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 )
 
@@ -12,7 +10,7 @@ const (
 	exitDone  = 0
 	exitNo    = 1 // the answer is no
 	exitUsage = 2 // used wrongly
-	exitAway  = 3 // a dependency is away, or not ready to be judged
+	exitAway  = 3 // a dependency is away, or not ready to be judged: any error that is neither no nor misuse
 )
 
 // errSilent ends a command whose answer is already printed.
@@ -35,12 +33,9 @@ func misuse(format string, args ...any) error {
 	return codedError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// away is a dependency that does not answer.
-func away(format string, args ...any) error { return codedError{exitAway, fmt.Errorf(format, args...)} }
-
 // awayFrom is a part (kafka, redis, postgres, clickhouse) that did not answer, or answered with an error.
 func awayFrom(part string, err error) error {
-	return away("%s gave no answer: %s", part, strings.TrimPrefix(err.Error(), part+": "))
+	return fmt.Errorf("%s gave no answer: %s", part, strings.TrimPrefix(err.Error(), part+": "))
 }
 
 // silentNo is the answer no where everything has been said on standard output.
@@ -49,19 +44,11 @@ func silentNo() error { return codedError{exitNo, errSilent} }
 // silentAway is a question that nobody could answer now, where everything has been said on standard output.
 func silentAway() error { return codedError{exitAway, errSilent} }
 
-// exitCode maps an error to the process' exit code: what nobody classified is a dependency that failed.
+// exitCode maps an error to the process' exit code.
 func exitCode(err error) int {
 	var coded codedError
 	if errors.As(err, &coded) {
 		return coded.code
 	}
 	return exitAway
-}
-
-// printJSON writes v indented.
-func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
 }

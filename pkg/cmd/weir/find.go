@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -103,7 +102,7 @@ func (l *lettersOf) more(ctx context.Context, conn *bus.Conn) error {
 			return nil
 		})
 		if err != nil {
-			return away("%w", err)
+			return err
 		}
 	}
 	return nil
@@ -133,7 +132,7 @@ func look(ctx context.Context, db *clickhouse.Client, conn *bus.Conn, letters *l
 }
 
 func (f findAnswer) print(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	w := newTable(out)
 	for _, r := range f.Rows {
 		usd := "unpriced"
 		if r.RawUSD != nil {

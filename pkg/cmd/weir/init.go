@@ -68,7 +68,7 @@ func (a *app) runInit(ctx context.Context, out io.Writer, f initFlags) error {
 		if err := step.run(); errors.Is(err, instance.ErrMisuse) {
 			return misuse("--%s: %w", step.name, err)
 		} else if err != nil {
-			return away("%s: %w", step.name, err)
+			return fmt.Errorf("%s: %w", step.name, err)
 		}
 		done = append(done, step.name)
 		if !a.json {

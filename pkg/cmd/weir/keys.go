@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/weir-project/weir/pkg/bus"
-	"github.com/weir-project/weir/pkg/catalog"
 	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 	"github.com/weir-project/weir/pkg/identity"
@@ -50,8 +48,8 @@ func (a *app) keysCreate(ctx context.Context, out, notes io.Writer, tenants []st
 	if err != nil {
 		return err
 	}
-	known := catalog.NewTenants(warnBad)
-	if err := readTable(ctx, conn, topics.CatalogTenants, known.Apply); err != nil {
+	known, err := readTenants(ctx, conn)
+	if err != nil {
 		return err
 	}
 	for _, t := range tenants {
@@ -82,8 +80,8 @@ func (a *app) keysRevoke(ctx context.Context, out io.Writer, keyID string, now t
 	if err != nil {
 		return err
 	}
-	known := catalog.NewAPIKeys(warnBad)
-	if err := readTable(ctx, conn, topics.CatalogApikeys, known.Apply); err != nil {
+	known, err := readKeys(ctx, conn)
+	if err != nil {
 		return err
 	}
 	m, ok := known.Get(keyID)
@@ -111,9 +109,4 @@ func produceKey(ctx context.Context, conn *bus.Conn, m *weirv1.ApiKey) error {
 	}
 	id := m.GetKeyId()
 	return send(ctx, conn, topics.CatalogApikeys, []bus.Record{bus.NewRecord(topics.CatalogApikeys, id, []byte(id), value)})
-}
-
-// warnBad reports a catalog record that this version cannot read; the last good one stays in force.
-func warnBad(topic, key string, err error) {
-	fmt.Fprintln(os.Stderr, "weir: unreadable", topic, key, err)
 }

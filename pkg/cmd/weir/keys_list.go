@@ -6,13 +6,10 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-project/weir/pkg/catalog"
-	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 )
 
@@ -51,8 +48,8 @@ func (a *app) keysList(ctx context.Context, out io.Writer, tenant string) error 
 	if err != nil {
 		return err
 	}
-	known := catalog.NewAPIKeys(warnBad)
-	if err := readTable(ctx, conn, topics.CatalogApikeys, known.Apply); err != nil {
+	known, err := readKeys(ctx, conn)
+	if err != nil {
 		return err
 	}
 	views := []keyView{}
@@ -64,7 +61,7 @@ func (a *app) keysList(ctx context.Context, out io.Writer, tenant string) error 
 	if a.json {
 		return printJSON(out, map[string]any{"keys": views})
 	}
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	w := newTable(out)
 	fmt.Fprintln(w, "KEY ID\tTENANTS\tCREATED\tREVOKED\tLABEL")
 	for _, v := range views {
 		revoked := "-"

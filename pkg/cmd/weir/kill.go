@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -90,15 +89,15 @@ func (a *app) killSwitch(ctx context.Context, out io.Writer, k admit.Kill, now t
 	if err != nil {
 		return err
 	}
-	known := catalog.NewKills(warnBad)
-	if err := readTable(ctx, conn, topics.ControlKillswitch, known.Apply); err != nil {
+	known, err := readKills(ctx, conn)
+	if err != nil {
 		return err
 	}
-	old, switched := known.Set().Get(k.Scope)
+	old, switched := known.Get(k.Scope)
 	switch {
 	case !k.On && !(switched && old.On):
 		return no("%s is not stopped; `weir kill list` shows what is", k.Scope)
-	case k.On && !switched && len(known.Set().List()) >= admit.MaxKills:
+	case k.On && !switched && len(known.List()) >= admit.MaxKills:
 		return no("%d scopes are switched already, the most there may be: stop a wider one", admit.MaxKills)
 	}
 	// Above the version it replaces, also where this clock is behind the one that wrote that.
@@ -131,17 +130,17 @@ func warnUnknown(ctx context.Context, conn *bus.Conn, scope admit.KillScope, now
 	found := false
 	switch kind {
 	case "tenant":
-		known := catalog.NewTenants(warnBad)
-		if readTable(ctx, conn, topics.CatalogTenants, known.Apply) != nil {
+		known, err := readTenants(ctx, conn)
+		if err != nil {
 			return
 		}
 		_, found = known.At(name, now)
 	case "provider", "model":
-		prices := catalog.NewPrices(warnBad)
-		if readTable(ctx, conn, topics.CatalogPrices, prices.Apply) != nil {
+		book, err := readPrices(ctx, conn)
+		if err != nil {
 			return
 		}
-		for _, h := range prices.Book().Histories() {
+		for _, h := range book.Histories() {
 			found = found || kind == "provider" && h.Provider == name || kind == "model" && h.Model == name
 		}
 	default:
@@ -157,18 +156,18 @@ func (a *app) killList(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	known := catalog.NewKills(warnBad)
-	if err := readTable(ctx, conn, topics.ControlKillswitch, known.Apply); err != nil {
+	known, err := readKills(ctx, conn)
+	if err != nil {
 		return err
 	}
 	views := []killView{}
-	for _, k := range known.Set().List() {
+	for _, k := range known.List() {
 		views = append(views, viewOf(k))
 	}
 	if a.json {
 		return printJSON(out, map[string]any{"kills": views})
 	}
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	w := newTable(out)
 	fmt.Fprintln(w, "SCOPE\tSTATE\tSINCE\tREASON")
 	for _, v := range views {
 		state := "off"

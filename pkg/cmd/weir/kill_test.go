@@ -48,7 +48,7 @@ func TestKillOverTheBroker(t *testing.T) {
 // A clock that is behind must not write a kill that loses against the older one.
 func TestKillVersionRises(t *testing.T) {
 	broker(t)
-	a := &app{kafkaAddress: ""}
+	a := &app{}
 	var out strings.Builder
 	future := time.Now().Add(time.Hour)
 	for _, k := range []struct {

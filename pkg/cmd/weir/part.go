@@ -29,25 +29,25 @@ func (a *app) partCmd() *cobra.Command {
 func installParts(ctx context.Context, p *progress, apache bool) error {
 	bring, err := install.New("", p)
 	if err != nil {
-		return away("%w", err)
+		return err
 	}
 	if _, err := bring.Redis(ctx); err != nil {
-		return away("%w", err)
+		return err
 	}
 	if _, err := bring.Postgres(ctx, 0); err != nil {
-		return away("%w", err)
+		return err
 	}
 	if _, err := bring.ClickHouse(ctx); err != nil {
-		return away("%w", err)
+		return err
 	}
 	if !apache {
 		return nil
 	}
 	if _, err := bring.Java(ctx); err != nil {
-		return away("%w", err)
+		return err
 	}
 	if _, err := bring.Kafka(ctx); err != nil {
-		return away("%w", err)
+		return err
 	}
 	return nil
 }

@@ -4,16 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/pricing"
-	"github.com/weir-project/weir/pkg/domain/pricing/litellm"
 	"github.com/weir-project/weir/pkg/domain/usage"
 	"github.com/weir-project/weir/pkg/usageevent"
 )
@@ -80,13 +77,9 @@ func (a *app) price(in io.Reader, out io.Writer, f priceFlags, now time.Time) er
 		}
 		now = at.UTC()
 	}
-	data, err := os.ReadFile(f.prices)
+	rows, _, err := readPriceFile(f.prices)
 	if err != nil {
-		return misuse("%w", err)
-	}
-	rows, _, err := litellm.Parse(data, f.prices)
-	if err != nil {
-		return misuse("%s: %w", f.prices, err)
+		return err
 	}
 	raw, err := io.ReadAll(io.LimitReader(in, usage.MaxPayload+1))
 	if err != nil {
@@ -155,7 +148,7 @@ func priceOne(rows []pricing.Version, u usage.Usage, f priceFlags, at time.Time)
 }
 
 func (p priced) print(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	w := newTable(out)
 	for _, l := range p.Lines {
 		fmt.Fprintf(w, "%s\t%s\tx %s\t= $%s\t%s\n", l.Meter, l.Quantity, l.RateUSD, l.CostUSD, l.Basis)
 	}

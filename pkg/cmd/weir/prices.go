@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,13 +55,9 @@ type priceFile struct {
 }
 
 func (a *app) loadPrices(ctx context.Context, file string, now time.Time) (priceFile, error) {
-	data, err := os.ReadFile(file)
+	rows, odd, err := readPriceFile(file)
 	if err != nil {
-		return priceFile{}, misuse("%w", err)
-	}
-	rows, odd, err := litellm.Parse(data, file)
-	if err != nil {
-		return priceFile{}, misuse("%s: %w", file, err)
+		return priceFile{}, err
 	}
 	if len(rows) == 0 {
 		return priceFile{}, misuse("%s holds no price that could be used (%d odd rows and fields)", file, len(odd))
@@ -74,17 +69,27 @@ func (a *app) loadPrices(ctx context.Context, file string, now time.Time) (price
 	return priceFile{rows, odd, book, pricing.Diff(book, rows, now), conn}, nil
 }
 
+// readPriceFile reads a price file of LiteLLM's, with what is odd in it.
+func readPriceFile(file string) ([]pricing.Version, []litellm.Oddity, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, nil, misuse("%w", err)
+	}
+	rows, odd, err := litellm.Parse(data, file)
+	if err != nil {
+		return nil, nil, misuse("%s: %w", file, err)
+	}
+	return rows, odd, nil
+}
+
 // book is the whole price book of the instance.
 func (a *app) book(ctx context.Context) (*bus.Conn, *pricing.Book, error) {
 	conn, err := a.kafka(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	prices := catalog.NewPrices(warnBad)
-	if err := readTable(ctx, conn, topics.CatalogPrices, prices.Apply); err != nil {
-		return nil, nil, err
-	}
-	return conn, prices.Book(), nil
+	book, err := readPrices(ctx, conn)
+	return conn, book, err
 }
 
 func (a *app) pricesImport(c *cobra.Command, file string, yes bool, from string, now time.Time) error {
@@ -217,7 +222,7 @@ func (f priceFile) print(out io.Writer) {
 	}
 	if len(f.odd) > 0 {
 		fmt.Fprintf(out, "\n%d odd rows and fields:\n", len(f.odd))
-		w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+		w := newTable(out)
 		for _, o := range f.odd {
 			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", o.Row, o.Field, o.Kind, o.Reason)
 		}

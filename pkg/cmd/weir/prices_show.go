@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 )
 
@@ -48,7 +47,7 @@ func (a *app) pricesShow(ctx context.Context, out io.Writer, models []string, no
 	if a.json {
 		return printJSON(out, map[string]any{"rates": rates})
 	}
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	w := newTable(out)
 	fmt.Fprintln(w, "PROVIDER\tMODEL\tMETER\tTIER\tABOVE\tUSD PER UNIT\tFROM")
 	for _, r := range rates {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", r.Provider, r.Model, r.Meter, r.Tier, r.AboveTokens, r.USDPerUnit, r.From)

@@ -17,8 +17,6 @@ type app struct {
 	json bool
 	// dirGiven: --dir stands on the command line, so it goes before WEIR_KAFKA and its like.
 	dirGiven bool
-	// kafkaAddress is the broker that this command talks to.
-	kafkaAddress string
 	// lead takes the right to change the catalog of tenants; leadTenants but in tests.
 	lead func(context.Context) (lead, error)
 }

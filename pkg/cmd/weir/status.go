@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +23,7 @@ func (a *app) statusCmd() *cobra.Command {
 func (a *app) status(ctx context.Context, out io.Writer) error {
 	st, err := instance.Dir(a.dir).Status(ctx)
 	if err != nil {
-		return away("%w", err)
+		return err
 	}
 	if a.json {
 		if err := printJSON(out, st); err != nil {
@@ -32,7 +31,7 @@ func (a *app) status(ctx context.Context, out io.Writer) error {
 		}
 	} else {
 		var reasons []string
-		w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+		w := newTable(out)
 		fmt.Fprintln(w, "NAME\tKIND\tSTATE\tPID\tADDRESS")
 		for _, p := range st.Parts {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.Name, p.Kind, p.State, pidText(p.PID), p.Address)
@@ -75,7 +74,7 @@ func (a *app) envCmd() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			env, err := instance.Dir(a.dir).Env()
 			if err != nil {
-				return away("%w", err)
+				return err
 			}
 			if a.json {
 				return printJSON(c.OutOrStdout(), env)

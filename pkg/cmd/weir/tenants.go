@@ -89,8 +89,8 @@ func (a *app) publishTenants(ctx context.Context, conn *bus.Conn, parsed tenants
 	}
 	defer func() { _ = lead.Close(context.WithoutCancel(ctx)) }()
 	now = time.Now().UTC() // not before the last change
-	current := catalog.NewTenants(warnBad)
-	if err := readTable(ctx, conn, topics.CatalogTenants, current.Apply); err != nil {
+	current, err := readTenants(ctx, conn)
+	if err != nil {
 		return nil, now, err
 	}
 	if !prune { // else nobody stays beside the file
@@ -132,7 +132,7 @@ func (a *app) leadTenants(ctx context.Context) (lead, error) {
 	defer cancel()
 	l, err := pg.LeadTenants(ctx, leadWithin)
 	if errors.Is(err, pgstore.ErrLed) {
-		return nil, away("another `weir tenants apply` was still at work after %s; nothing was published, try again", leadWithin)
+		return nil, fmt.Errorf("another `weir tenants apply` was still at work after %s; nothing was published, try again", leadWithin)
 	}
 	if err != nil {
 		return nil, awayFrom("postgres", err)

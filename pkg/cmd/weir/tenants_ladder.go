@@ -10,11 +10,9 @@ import (
 	"time"
 
 	"github.com/weir-project/weir/pkg/bus"
-	"github.com/weir-project/weir/pkg/catalog"
 	"github.com/weir-project/weir/pkg/domain/ladder"
 	"github.com/weir-project/weir/pkg/domain/pricing"
 	"github.com/weir-project/weir/pkg/domain/tenant"
-	"github.com/weir-project/weir/pkg/gen/topics"
 	"github.com/weir-project/weir/pkg/tenantsfile"
 )
 
@@ -49,11 +47,11 @@ func warnSavingModels(ctx context.Context, conn *bus.Conn, notes io.Writer, f te
 	if !slices.ContainsFunc(f.IDs(), func(id string) bool { return len(f.Contracts[id].Actions.SavingModels) > 0 }) {
 		return nil
 	}
-	prices := catalog.NewPrices(warnBad)
-	if err := readTable(ctx, conn, topics.CatalogPrices, prices.Apply); err != nil {
+	book, err := readPrices(ctx, conn)
+	if err != nil {
 		return err
 	}
-	for _, warning := range unpricedSavings(f, prices.Book(), now) {
+	for _, warning := range unpricedSavings(f, book, now) {
 		fmt.Fprintln(notes, "weir: warning:", warning)
 	}
 	return nil

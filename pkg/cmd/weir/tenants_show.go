@@ -7,15 +7,12 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/weir-project/weir/pkg/catalog"
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/tenant"
-	"github.com/weir-project/weir/pkg/gen/topics"
 )
 
 func (a *app) tenantsShowCmd() *cobra.Command {
@@ -104,8 +101,8 @@ func (a *app) tenantsShow(ctx context.Context, out io.Writer, ids []string, now 
 	if err != nil {
 		return err
 	}
-	current := catalog.NewTenants(warnBad)
-	if err := readTable(ctx, conn, topics.CatalogTenants, current.Apply); err != nil {
+	current, err := readTenants(ctx, conn)
+	if err != nil {
 		return err
 	}
 	named := len(ids) > 0
@@ -131,7 +128,7 @@ func (a *app) tenantsShow(ctx context.Context, out io.Writer, ids []string, now 
 }
 
 func printTenants(out io.Writer, views []tenantView) error {
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	w := newTable(out)
 	fmt.Fprintln(w, "TENANT\tPLAN\tMINUTE\tDAY\tMONTH\tCONCURRENCY\tRPM\tINPUT TPM\tOUTPUT TPM\tMARKUP %\tLADDER %\tZONE")
 	for _, v := range views {
 		fmt.Fprintf(w, "%s\t%s\t$%s\t$%s\t$%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, v.Plan, v.MinuteUSD, v.DayUSD, v.MonthUSD, v.Concurrency,

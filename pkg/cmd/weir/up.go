@@ -70,7 +70,7 @@ func (a *app) up(c *cobra.Command, f upFlags) error {
 		if errors.Is(err, instance.ErrMisuse) {
 			return misuse("%w", err)
 		}
-		return away("%w", err)
+		return err
 	}
 	if a.json {
 		return a.status(c.Context(), c.OutOrStdout())
@@ -113,7 +113,7 @@ func (a *app) downCmd() *cobra.Command {
 				return no("%w", err)
 			}
 			if err != nil {
-				return away("%w", err)
+				return err
 			}
 			if a.json {
 				return printJSON(c.OutOrStdout(), map[string]any{"state": "down"})
