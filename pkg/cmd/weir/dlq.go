@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -50,28 +49,10 @@ const dlqPrefix = "weir-dlq-"
 
 func asDeadLetter(r bus.Record) deadLetter {
 	h := func(name string) string { v, _ := r.Header(dlqPrefix + name); return string(v) }
-	d := deadLetter{
+	return deadLetter{
 		Ref: fmt.Sprintf("%d:%d", r.Partition, r.Offset), At: r.Timestamp.UTC(), Reason: h("reason"), Detail: h("detail"),
-		Key: string(r.Key), Source: h("topic") + "/" + h("partition") + "/" + h("offset"), EventID: eventID(r),
+		Key: string(r.Key), Source: h("topic") + "/" + h("partition") + "/" + h("offset"), EventID: usageevent.PeekID(r.Value, r.Header),
 	}
-	return d
-}
-
-// eventID is the CloudEvents id of a record even if the event is poison; "" if it has none that can be read.
-func eventID(r bus.Record) string {
-	if ev, err := usageevent.Decode(r.Value, r.Header); err == nil {
-		return ev.ID
-	}
-	if id, ok := r.Header("ce_id"); ok {
-		return string(id)
-	}
-	var probe struct {
-		ID any `json:"id"`
-	}
-	if json.Unmarshal(r.Value, &probe) == nil && probe.ID != nil {
-		return fmt.Sprint(probe.ID)
-	}
-	return ""
 }
 
 func (a *app) dlqList(ctx context.Context, out io.Writer) error {

@@ -37,10 +37,14 @@ func TestDeadLetters(t *testing.T) {
 	if strings.Contains(a.out, "weir-dlq-") {
 		t.Errorf("our own headers are shown as the original's: %s", a.out)
 	}
-	if a := weir(t, "", "dlq", "show", "3:2"); a.code != 1 || !strings.Contains(a.err, "no dead letter 3:2") {
+	produce(t, conn, letter(`{"id": 1234567890123}`), letter(`{"id": "e-\u001b[2J"}`))
+	if a := weir(t, "", "dlq", "list"); !strings.Contains(a.out, "  1234567890123  ") || strings.Contains(a.out, "\x1b") {
+		t.Errorf("ids that are no ids: %q", a.out)
+	}
+	if a := weir(t, "", "dlq", "show", "3:4"); a.code != 1 || !strings.Contains(a.err, "no dead letter 3:4") {
 		t.Errorf("%+v", a)
 	}
-	if a := weir(t, "", "dlq", "replay", "3:0", "3:2"); a.code != 1 {
+	if a := weir(t, "", "dlq", "replay", "3:0", "3:4"); a.code != 1 {
 		t.Errorf("all or nothing: %+v", a)
 	}
 	if a := weir(t, "", "dlq", "replay", "3:0", "3:1"); a.code != 0 || a.out != "replayed 2\n" {
