@@ -63,16 +63,13 @@ func readCatalogs(ctx context.Context, log *bus.Conn, r *Report) (catalogs, erro
 		topic bus.Topic
 		take  func(bus.Record) error
 	}{{topics.CatalogTenants, all.takeTenant}, {topics.CatalogPrices, all.takePrices}} {
-		for p := range int32(source.topic.Partitions()) {
-			err := log.ReadPartition(ctx, source.topic, p, -1, -1, func(rec bus.Record) error {
-				if err := source.take(rec); err != nil {
-					r.differ("catalog", fmt.Sprintf("%s %s", source.topic.Name(), rec.Key), "a readable record", err.Error())
-				}
-				return nil
-			})
-			if err != nil {
-				return all, err
+		err := readTopic(ctx, log, source.topic, func(rec bus.Record) {
+			if err := source.take(rec); err != nil {
+				r.differ("catalog", fmt.Sprintf("%s %s", source.topic.Name(), rec.Key), "a readable record", err.Error())
 			}
+		})
+		if err != nil {
+			return all, err
 		}
 	}
 	return all, nil

@@ -35,10 +35,8 @@ func checkEvents(ctx context.Context, log *bus.Conn, j *journal, r *Report) erro
 	if err := c.readDeadLetters(ctx, log); err != nil {
 		return err
 	}
-	for p := range int32(topics.UsageEvents.Partitions()) {
-		if err := log.ReadPartition(ctx, topics.UsageEvents, p, -1, -1, c.take); err != nil {
-			return err
-		}
+	if err := readTopic(ctx, log, topics.UsageEvents, c.take); err != nil {
+		return err
 	}
 	for _, rec := range c.lost {
 		if c.rerouted[fingerprint(rec)] {
@@ -77,12 +75,12 @@ func (c *eventCheck) checkSources(ctx context.Context, log *bus.Conn) error {
 }
 
 // take holds one usage event against the books.
-func (c *eventCheck) take(rec bus.Record) error {
+func (c *eventCheck) take(rec bus.Record) {
 	at := position{rec.Partition, rec.Offset}
 	c.seen[at] = true
 	ev, err := usageevent.Decode(rec.Value, rec.Header)
 	if err == nil && ev.Data.Marker != nil && c.takeMark(at, ev) {
-		return nil
+		return
 	}
 	c.report.Events++
 	if _, again := rec.Header(headerRerouted); again {
@@ -93,24 +91,23 @@ func (c *eventCheck) take(rec bus.Record) error {
 		e := c.entries[n]
 		if err != nil || ev.ID != e.GetEventId() || ev.Source != e.GetSource() || !c.sameContent(n, ev) {
 			c.report.differ("journal", e.GetId(), what+" with its source, id and content", fmt.Sprintf("%s %s", ev.Source, ev.ID))
-			return nil
+			return
 		}
 		checkEventScopes(e, ev, c.report)
 		checkBranches(e, ev, c.report)
-		return nil
+		return
 	}
 	if value, ok := c.dead[at]; ok {
 		if !bytes.Equal(value, rec.Value) {
 			c.report.differ("dead letters", what, "the original bytes", "others")
 		}
-		return nil
+		return
 	}
 	if err == nil && c.counted(ev) {
 		c.report.Duplicates++
-		return nil
+		return
 	}
 	c.lost = append(c.lost, rec)
-	return nil
 }
 
 // fingerprint identifies what a record says: value and headers, but for the mark of one that was moved.
@@ -153,26 +150,19 @@ func (c *eventCheck) sameContent(n int, ev usageevent.Event) bool {
 
 // readDeadLetters maps the place of each original to its bytes.
 func (c *eventCheck) readDeadLetters(ctx context.Context, log *bus.Conn) error {
-	for p := range int32(topics.UsageDeadletter.Partitions()) {
-		err := log.ReadPartition(ctx, topics.UsageDeadletter, p, -1, -1, func(rec bus.Record) error {
-			c.report.DeadLetters++
-			where := fmt.Sprintf("%d/%d", rec.Partition, rec.Offset)
-			at, err := origin(rec)
-			if err != nil {
-				c.report.differ("dead letters", where, "the place of its original", err.Error())
-				return nil
-			}
-			if reason, _ := rec.Header(headerDeadLetterAt + "reason"); len(reason) == 0 {
-				c.report.differ("dead letters", where, "a reason", "none")
-			}
-			c.dead[at] = rec.Value
-			return nil
-		})
+	return readTopic(ctx, log, topics.UsageDeadletter, func(rec bus.Record) {
+		c.report.DeadLetters++
+		where := fmt.Sprintf("%d/%d", rec.Partition, rec.Offset)
+		at, err := origin(rec)
 		if err != nil {
-			return err
+			c.report.differ("dead letters", where, "the place of its original", err.Error())
+			return
 		}
-	}
-	return nil
+		if reason, _ := rec.Header(headerDeadLetterAt + "reason"); len(reason) == 0 {
+			c.report.differ("dead letters", where, "a reason", "none")
+		}
+		c.dead[at] = rec.Value
+	})
 }
 
 func origin(rec bus.Record) (position, error) {

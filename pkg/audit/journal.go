@@ -46,17 +46,23 @@ func readJournal(ctx context.Context, log *bus.Conn, r *Report) (*journal, error
 		responses: map[identity]int{}, anyResponse: map[[2]string]bool{}, own: map[string]bool{}, roots: map[[3]string]execution{},
 		epochs: epochs{byID: map[string]int{}, bySource: map[position]bool{}},
 	}
-	for p := range int32(topics.LedgerEntries.Partitions()) {
-		err := log.ReadPartition(ctx, topics.LedgerEntries, p, -1, -1, func(rec bus.Record) error {
-			j.add(rec, r)
+	err := readTopic(ctx, log, topics.LedgerEntries, func(rec bus.Record) { j.add(rec, r) })
+	r.Entries = int64(len(j.entries))
+	return j, err
+}
+
+// readTopic calls take for each record that is in a topic now, partition by partition.
+func readTopic(ctx context.Context, log *bus.Conn, topic bus.Topic, take func(bus.Record)) error {
+	for p := range int32(topic.Partitions()) {
+		err := log.ReadPartition(ctx, topic, p, -1, -1, func(rec bus.Record) error {
+			take(rec)
 			return nil
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	r.Entries = int64(len(j.entries))
-	return j, nil
+	return nil
 }
 
 func (j *journal) add(rec bus.Record, r *Report) {

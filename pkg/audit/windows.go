@@ -96,14 +96,8 @@ func scopeColumn(k weirv1.ScopeKind) string { return strings.TrimPrefix(k.String
 // tombstone deletes its key.
 func checkWindowTopic(ctx context.Context, log *bus.Conn, want map[WindowKey]*total, r *Report) (bases, error) {
 	byKey, past := map[string]WindowRow{}, bases{}
-	for p := range int32(topics.BudgetWindows.Partitions()) {
-		err := log.ReadPartition(ctx, topics.BudgetWindows, p, -1, -1, func(rec bus.Record) error {
-			takeWindow(rec, byKey, past, r)
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
+	if err := readTopic(ctx, log, topics.BudgetWindows, func(rec bus.Record) { takeWindow(rec, byKey, past, r) }); err != nil {
+		return nil, err
 	}
 	latest := map[WindowKey]WindowRow{}
 	for _, row := range byKey {

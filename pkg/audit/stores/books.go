@@ -18,16 +18,17 @@ const page = 20_000
 // Books is ClickHouse as the auditor sees it.
 type Books struct{ Client *clickhouse.Client }
 
-// NULL comes back as "NULL": costs are made text by the server, so that no driver type stands between.
+// NULL comes back as "NULL": costs are made text by the server, so that no driver type stands between. Whole numbers are last.
 const ledgerQuery = `SELECT id, tenant_id, root_execution_id, parent_agent_id, agent_id, cost_center, provider, model_or_resource,
 	status, error_code, entry_kind, source, event_id, response_id, reservation_id, price_version, toString(markup_percent),
-	ifNull(toString(raw_cost_usd), ''), ifNull(toString(markup_cost_usd), ''), toString(input_tokens), toString(output_tokens),
-	toString(posted_period), toString(kafka_partition), toString(kafka_offset),
-	toString(toUnixTimestamp64Nano(timestamp)), toString(toUnixTimestamp64Nano(recorded_at)),
+	ifNull(toString(raw_cost_usd), ''), ifNull(toString(markup_cost_usd), ''),
 	arrayStringConcat(arrayMap((k, v) -> concat(k, '=', toString(v)), mapKeys(meters), mapValues(meters)), '\n'),
 	arrayStringConcat(arrayMap((k, v) -> concat(k, '=', toString(v)), mapKeys(costs), mapValues(costs)), '\n'),
-	arrayStringConcat(flags, '\n'), trace_id, span_id, reverses_id, service_tier, kafka_topic, toString(depth), toString(day),
-	toString(own_nanos), toString(external_nanos), api_key_id, arrayStringConcat(branches, '\n'), toString(layout)
+	arrayStringConcat(flags, '\n'), arrayStringConcat(branches, '\n'),
+	trace_id, span_id, reverses_id, service_tier, kafka_topic, api_key_id,
+	toString(input_tokens), toString(output_tokens), toString(posted_period), toString(kafka_partition), toString(kafka_offset),
+	toString(toUnixTimestamp64Nano(timestamp)), toString(toUnixTimestamp64Nano(recorded_at)), toString(depth), toString(day),
+	toString(own_nanos), toString(external_nanos), toString(layout)
 FROM agent_cost_ledger WHERE (kafka_partition, kafka_offset) > (?, ?)
 ORDER BY kafka_partition, kafka_offset LIMIT ? WITH TIES`
 
@@ -56,15 +57,7 @@ func (b Books) LedgerRows(ctx context.Context, fn func(audit.LedgerRow) error) e
 }
 
 func ledgerRow(t []string) (audit.LedgerRow, error) {
-	n, err := numbers(t[19:26])
-	if err != nil {
-		return audit.LedgerRow{}, fmt.Errorf("ledger row %s: %w", t[0], err)
-	}
-	more, err := numbers(t[34:38])
-	if err != nil {
-		return audit.LedgerRow{}, fmt.Errorf("ledger row %s: %w", t[0], err)
-	}
-	last, err := numbers(t[40:41])
+	n, err := numbers(t[29:])
 	if err != nil {
 		return audit.LedgerRow{}, fmt.Errorf("ledger row %s: %w", t[0], err)
 	}
@@ -72,10 +65,11 @@ func ledgerRow(t []string) (audit.LedgerRow, error) {
 		ID: t[0], TenantID: t[1], Root: t[2], Parent: t[3], Agent: t[4], CostCenter: t[5], Provider: t[6], Model: t[7],
 		Status: t[8], ErrorCode: t[9], Kind: t[10], Source: t[11], EventID: t[12], ResponseID: t[13], Reservation: t[14],
 		PriceVersion: t[15], MarkupPercent: t[16], RawUSD: t[17], BilledUSD: t[18],
+		Meters: pairs(t[19]), Costs: pairs(t[20]), Flags: lines(t[21]), Branches: lines(t[22]),
+		TraceID: t[23], SpanID: t[24], ReversesID: t[25], ServiceTier: t[26], Topic: t[27], APIKey: t[28],
 		InputTokens: n[0], OutputTokens: n[1], PostedPeriod: n[2], Partition: int32(n[3]), Offset: n[4],
-		Timestamp: time.Unix(0, n[5]), RecordedAt: time.Unix(0, n[6]), Meters: pairs(t[26]), Costs: pairs(t[27]), Flags: lines(t[28]),
-		TraceID: t[29], SpanID: t[30], ReversesID: t[31], ServiceTier: t[32], Topic: t[33], Depth: int32(more[0]), Day: more[1],
-		OwnNanos: more[2], ExternalNanos: more[3], APIKey: t[38], Branches: lines(t[39]), Layout: last[0],
+		Timestamp: time.Unix(0, n[5]), RecordedAt: time.Unix(0, n[6]), Depth: int32(n[7]), Day: n[8],
+		OwnNanos: n[9], ExternalNanos: n[10], Layout: n[11],
 	}, nil
 }
 
@@ -107,9 +101,9 @@ func pairs(s string) map[string]string {
 	return out
 }
 
-const windowQuery = `SELECT tenant_id, scope_kind, scope_id, kind, toString(window), toString(version), toString(own_nanos), toString(external_nanos),
-	toString(input_tokens), toString(output_tokens), toString(entries), toString(unpriced_entries), toString(estimated_entries),
-	toString(raw_cost_usd), toString(billed_cost_usd), toString(max_depth), toString(toUnixTimestamp64Nano(latest_event_time))
+const windowQuery = `SELECT tenant_id, scope_kind, scope_id, kind, toString(raw_cost_usd), toString(billed_cost_usd),
+	toString(window), toString(version), toString(own_nanos), toString(external_nanos), toString(input_tokens), toString(output_tokens),
+	toString(entries), toString(unpriced_entries), toString(estimated_entries), toString(max_depth), toString(toUnixTimestamp64Nano(latest_event_time))
 FROM budget_windows_latest ORDER BY tenant_id, scope_kind, scope_id, kind, window LIMIT ? OFFSET ?`
 
 // Equal rows are what a sink that was killed writes again, and do not count. Rows of one version and generation that
@@ -125,7 +119,7 @@ func (b Books) WindowConflicts(ctx context.Context, fn func(key audit.WindowKey,
 		return err
 	}
 	for _, t := range rows {
-		n, err := numbers(t[4:6])
+		n, err := numbers(t[4:])
 		if err != nil {
 			return fmt.Errorf("window of %s: %w", t[0], err)
 		}
@@ -144,19 +138,14 @@ func (b Books) Windows(ctx context.Context, fn func(audit.WindowRow) error) erro
 			return err
 		}
 		for _, t := range rows {
-			n, err := numbers(t[4:13])
-			if err != nil {
-				return fmt.Errorf("window of %s: %w", t[0], err)
-			}
-			more, err := numbers(t[15:17])
+			n, err := numbers(t[6:])
 			if err != nil {
 				return fmt.Errorf("window of %s: %w", t[0], err)
 			}
 			if err := fn(audit.WindowRow{
 				Key:     audit.WindowKey{Tenant: t[0], Scope: t[1], ScopeID: t[2], Kind: t[3], Window: n[0]},
 				Version: n[1], OwnNanos: n[2], ExternalNanos: n[3], InputTokens: n[4], OutputTokens: n[5], Entries: n[6],
-				Unpriced: n[7], Estimated: n[8], RawUSD: t[13], BilledUSD: t[14],
-				MaxDepth: more[0], Latest: time.Unix(0, more[1]),
+				Unpriced: n[7], Estimated: n[8], MaxDepth: n[9], Latest: time.Unix(0, n[10]), RawUSD: t[4], BilledUSD: t[5],
 			}); err != nil {
 				return err
 			}
