@@ -92,18 +92,20 @@ func checkTenant(tenant string, c Counters, hasOwn bool, want map[WindowKey]*tot
 		return // never reserved anything: no counter was ever made
 	}
 	r.Tenants++
+	sameCounters("tenant "+tenant, WindowKey{Tenant: tenant, Scope: "TENANT"}, int64(c.DayLabel), int64(c.MonthLabel), c, want, r)
+}
+
+// sameCounters holds a day and a month in Redis against the journal's; of says whose they are.
+func sameCounters(what string, of WindowKey, day, month int64, c Counters, want map[WindowKey]*total, r *Report) {
 	for _, w := range []struct {
-		kind                string
-		label               int32
-		own, held, external int64
-	}{
-		{"DAY", c.DayLabel, c.DayOwn, c.DayHeld, c.DayExternal},
-		{"MONTH", c.MonthLabel, c.MonthOwn, c.MonthHeld, c.MonthExternal},
-	} {
-		t := orNothing(want[WindowKey{tenant, "TENANT", "", w.kind, int64(w.label)}])
-		what := fmt.Sprintf("tenant %s %s %d ", tenant, w.kind, w.label)
-		same(r, "redis", what+"own nano-dollars without holds", t.own, w.own-w.held)
-		same(r, "redis", what+"external nano-dollars", t.external, w.external)
+		kind                       string
+		label, own, held, external int64
+	}{{"DAY", day, c.DayOwn, c.DayHeld, c.DayExternal}, {"MONTH", month, c.MonthOwn, c.MonthHeld, c.MonthExternal}} {
+		of.Kind, of.Window = w.kind, w.label
+		t := orNothing(want[of])
+		window := fmt.Sprintf("%s %s %d ", what, w.kind, w.label)
+		same(r, "redis", window+"own nano-dollars without holds", t.own, w.own-w.held)
+		same(r, "redis", window+"external nano-dollars", t.external, w.external)
 	}
 }
 

@@ -168,12 +168,16 @@ func deref(s *string) string {
 // keys computes the minute, hour, day and month of an entry from its time, without the window code.
 func keys(e entry, zone *time.Location) []int64 {
 	at := e.GetEventTime().AsTime()
-	local := at.In(zone)
 	unix := at.Unix()
-	return []int64{
-		unix - mod(unix, 60), unix - mod(unix, 3600),
-		int64(local.Year()*10000 + int(local.Month())*100 + local.Day()), int64(local.Year()*100 + int(local.Month())),
-	}
+	day, month := labels(at, zone)
+	return []int64{unix - mod(unix, 60), unix - mod(unix, 3600), day, month}
+}
+
+// labels are the day YYYYMMDD and the month YYYYMM of a time.
+func labels(at time.Time, zone *time.Location) (day, month int64) {
+	local := at.In(zone)
+	month = int64(local.Year()*100 + int(local.Month()))
+	return month*100 + int64(local.Day()), month
 }
 
 // zoneOf is the zone that an entry's day is of: of the contract at its time or, where whoever named the day did not know that

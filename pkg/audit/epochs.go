@@ -232,18 +232,16 @@ func baseOf(j *journal, book catalogs, m mark) map[WindowKey]*total {
 }
 
 func counts(k WindowKey, t *total, at time.Time) bool {
-	number := func(layout string, t time.Time) int64 {
-		n, _ := strconv.ParseInt(t.Format(layout), 10, 64) // digits only
-		return n
-	}
 	switch k.Kind {
 	case "MINUTE":
 		return time.Unix(k.Window, 0).Add(time.Minute).After(at.Add(-10 * time.Minute).Truncate(time.Second))
 	case "DAY":
-		return k.Window >= number("20060102", at.AddDate(0, 0, -32))
+		day, _ := labels(at.AddDate(0, 0, -32), time.UTC)
+		return k.Window >= day
 	case "MONTH":
 		yesterday := at.AddDate(0, 0, -1)
-		return k.Window >= number("200601", yesterday.AddDate(0, 0, 1-yesterday.Day()).AddDate(0, -2, 0))
+		_, month := labels(yesterday.AddDate(0, 0, 1-yesterday.Day()).AddDate(0, -2, 0), time.UTC)
+		return k.Window >= month
 	case "EXECUTION":
 		return !t.latest.Before(at.Add(-8 * 24 * time.Hour))
 	}

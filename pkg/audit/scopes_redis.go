@@ -52,22 +52,7 @@ func checkScope(x scopeID, zone *time.Location, c Counters, now time.Time, want 
 		return
 	}
 	r.Scopes++
-	for _, w := range []struct {
-		kind                       string
-		label, own, held, external int64
-	}{{"DAY", day, c.DayOwn, c.DayHeld, c.DayExternal}, {"MONTH", month, c.MonthOwn, c.MonthHeld, c.MonthExternal}} {
-		t := orNothing(want[WindowKey{x.tenant, column, x.id, w.kind, w.label}])
-		window := fmt.Sprintf("%s %s %d ", what, w.kind, w.label)
-		same(r, "redis", window+"own nano-dollars without holds", t.own, w.own-w.held)
-		same(r, "redis", window+"external nano-dollars", t.external, w.external)
-	}
-}
-
-// labels are the day YYYYMMDD and the month YYYYMM of a time.
-func labels(at time.Time, zone *time.Location) (day, month int64) {
-	local := at.In(zone)
-	month = int64(local.Year()*100 + int(local.Month()))
-	return month*100 + int64(local.Day()), month
+	sameCounters(what, WindowKey{Tenant: x.tenant, Scope: column, ScopeID: x.id}, day, month, c, want, r)
 }
 
 // scopesToCheck begins each kind of a tenant with the name that others may share, and tells where the journal has that.
