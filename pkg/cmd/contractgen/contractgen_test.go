@@ -7,6 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/gen/topics"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/golden")
@@ -198,6 +203,36 @@ func TestADRs(t *testing.T) {
 		edit(t, filepath.Join(root, "docs/adr", c.file), c.text)
 		if _, err := generate(t.Context(), root, options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: want an error with %q, got %v", c.name, c.want, err)
+		}
+	}
+}
+
+// TestManifestIsWhatIsChecked: topics that are made by deploy/kafka/topics.yaml are those that `weir up` accepts, which
+// checks them by bus.TopicConfigs.
+func TestManifestIsWhatIsChecked(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../../deploy/kafka/topics.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var manifest struct {
+		Topics []struct {
+			Name   string
+			Config map[string]string
+		}
+	}
+	if err := yaml.Unmarshal(raw, &manifest); err != nil {
+		t.Fatal(err)
+	}
+	if len(manifest.Topics) != len(topics.All) {
+		t.Fatalf("%d topics, declared are %d", len(manifest.Topics), len(topics.All))
+	}
+	for i, declared := range topics.All {
+		have := manifest.Topics[i]
+		for name, want := range bus.TopicConfigs(declared) {
+			if have.Name != declared.Name() || have.Config[name] != want {
+				t.Errorf("%s: %s is %q, want %q", have.Name, name, have.Config[name], want)
+			}
 		}
 	}
 }

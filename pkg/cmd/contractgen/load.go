@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weir-project/weir/pkg/bus"
 )
 
 // topicFile is topics/<name>.yaml. Every field is required unless it says otherwise; unknown fields are errors.
@@ -75,7 +77,7 @@ func load(root string) (contractSet, error) {
 	if len(files) == 0 {
 		return set, fmt.Errorf("no topics/*.yaml under %s: is -root the repository root?", root)
 	}
-	sort.Strings(files)
+	slices.Sort(files)
 	var problems []error
 	for _, file := range files {
 		topic, err := loadTopic(file)
@@ -153,19 +155,14 @@ func parseSpan(text string) (int64, error) {
 	return 0, fmt.Errorf("%q is no span: write 35d, 12h or forever", text)
 }
 
-// retentionMs and lagMs are the two spans of a topic that validate has accepted.
-func (t topicFile) retentionMs() int64 {
-	if t.Retention == "" {
-		return -1
+// spec is the topic, which validate has accepted, as pkg/bus declares it.
+func (t topicFile) spec() bus.TopicSpec {
+	s := bus.TopicSpec{Name: t.Name, Key: t.Key, Partitions: t.Partitions, Cleanup: t.Cleanup, RetentionMs: -1, MaxRecordBytes: t.MaxRecordBytes}
+	if t.Retention != "" {
+		s.RetentionMs, _ = parseSpan(t.Retention)
 	}
-	ms, _ := parseSpan(t.Retention)
-	return ms
-}
-
-func (t topicFile) lagMs() int64 {
-	if t.MinCompactionLag == "" {
-		return 0
+	if t.MinCompactionLag != "" {
+		s.MinCompactionLagMs, _ = parseSpan(t.MinCompactionLag)
 	}
-	ms, _ := parseSpan(t.MinCompactionLag)
-	return ms
+	return s
 }

@@ -6,7 +6,7 @@ import (
 	"go/format"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 )
 
 // copyMigrations copies migrations/{postgres,clickhouse}/*.sql into pkg/gen/migrations, because go:embed cannot reach
@@ -22,7 +22,7 @@ func copyMigrations(out *output, root string) error {
 		if err != nil {
 			return fmt.Errorf("list migrations: %w", err)
 		}
-		sort.Strings(files)
+		slices.Sort(files)
 		fmt.Fprintf(&b, "\n// %s holds %s/*.sql.\n", store.ident, store.folder)
 		if len(files) > 0 {
 			fmt.Fprintf(&b, "//\n//go:embed %s/*.sql\n", store.folder)

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -33,14 +34,7 @@ func (o *output) add(name string, content []byte) error {
 func (o *output) own(folder string) { o.owned = append(o.owned, folder) }
 
 // names lists the files in order.
-func (o *output) names() []string {
-	names := make([]string, 0, len(o.files))
-	for name := range o.files {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
-}
+func (o *output) names() []string { return slices.Sorted(maps.Keys(o.files)) }
 
 // stale lists what differs from root: "missing", "differs" or "not generated any more".
 func (o *output) stale(root string) ([]string, error) {
@@ -100,7 +94,7 @@ func (o *output) strays(root string) ([]string, error) {
 			return nil, fmt.Errorf("walk %s: %w", folder, err)
 		}
 	}
-	sort.Strings(strays)
+	slices.Sort(strays)
 	return strays, nil
 }
 

@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"strconv"
+	"maps"
+	"slices"
+
+	"github.com/weir-project/weir/pkg/bus"
 )
 
 // renderManifests writes deploy/kafka/topics.yaml and acls.yaml for administrators who create both themselves
@@ -21,27 +24,13 @@ func topicManifest(set contractSet) []byte {
 	b.WriteString("# Replication is the cluster's own choice; with 3 brokers use replication 3 and min.insync.replicas 2 (producers use acks=all).\ntopics:\n")
 	for _, t := range set.topics {
 		fmt.Fprintf(&b, "  - name: %s\n    partitions: %d\n    config:\n", t.Name, t.Partitions)
-		for _, entry := range topicConfig(t) {
-			fmt.Fprintf(&b, "      %s: %q\n", entry[0], entry[1])
+		config := bus.TopicConfigs(bus.NewTopic(t.spec()))
+		config["retention.bytes"] = "-1" // whatever the broker's own default is
+		for _, name := range slices.Sorted(maps.Keys(config)) {
+			fmt.Fprintf(&b, "      %s: %q\n", name, config[name])
 		}
 	}
 	return b.Bytes()
-}
-
-// topicConfig is Kafka's own configuration of a topic. The broker's limit is on the batch, so it has room above the
-// record's: a batch header, headers of the record, and poor compression.
-func topicConfig(t topicFile) [][2]string {
-	const batchRoom = 64 << 10
-	config := [][2]string{
-		{"cleanup.policy", t.Cleanup},
-		{"max.message.bytes", strconv.Itoa(t.MaxRecordBytes + batchRoom)},
-		{"retention.bytes", "-1"},
-		{"retention.ms", strconv.FormatInt(t.retentionMs(), 10)},
-	}
-	if t.lagMs() > 0 {
-		config = append(config, [2]string{"min.compaction.lag.ms", strconv.FormatInt(t.lagMs(), 10)})
-	}
-	return config
 }
 
 func aclManifest(set contractSet) []byte {

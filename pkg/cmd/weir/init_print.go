@@ -64,12 +64,8 @@ func configArgs(cfg map[string]string) string {
 }
 
 func (s *script) acls(a topics.Access) {
-	principal := "weir-" + a.Service
-	if a.Service == "weir" {
-		principal = "weir"
-	}
 	add := func(resource, name, operations string) {
-		s.line("kafka-acls.sh --bootstrap-server \"$BROKERS\" --add --allow-principal User:%s --%s %s%s", principal, resource, name, operations)
+		s.line("kafka-acls.sh --bootstrap-server \"$BROKERS\" --add --allow-principal %s --%s %s%s", a.Principal, resource, name, operations)
 	}
 	for _, t := range a.Reads {
 		add("topic", t.Name(), " --operation Read --operation Describe")

@@ -7,20 +7,20 @@ import "github.com/weir-project/weir/pkg/bus"
 // Access is the least that one principal needs on Kafka: Read + Describe on Reads, Write + Describe on Writes,
 // Read on Groups.
 type Access struct {
-	// Service is the process, e.g. "admission"; its principal is "User:weir-" + Service (the tool: "User:weir").
-	Service string
-	Reads   []bus.Topic
-	Writes  []bus.Topic
+	// Principal is what the process logs in as, e.g. "User:weir-admission".
+	Principal string
+	Reads     []bus.Topic
+	Writes    []bus.Topic
 	// Groups are its consumer groups.
 	Groups []string
 }
 
 // Accesses lists every service in the order of an event's way, then the operator's tool.
 var Accesses = []Access{
-	{Service: "admission", Reads: []bus.Topic{BudgetWindows, CatalogApikeys, CatalogPrices, CatalogTenants, ControlKeys, ControlKillswitch, ExecutionsRevoked, LedgerEntries}, Writes: []bus.Topic{AdmissionDecisions, ControlKeys, UsageEvents}, Groups: []string{"weir.admission-journal", "weir.admission-windows"}},
-	{Service: "outbox-relay", Reads: []bus.Topic{}, Writes: []bus.Topic{UsageEvents}, Groups: []string{}},
-	{Service: "cost-attributor", Reads: []bus.Topic{CatalogPrices, CatalogTenants, ControlKeys, LedgerEntries, UsageEvents}, Writes: []bus.Topic{LedgerEntries, UsageDeadletter, UsageEvents}, Groups: []string{"weir.cost-attributor", "weir.ledger-sink"}},
-	{Service: "budget-aggregator", Reads: []bus.Topic{BudgetWindows, CatalogTenants, LedgerEntries}, Writes: []bus.Topic{BudgetWindows}, Groups: []string{"weir.budget-aggregator", "weir.window-sink"}},
-	{Service: "breaker", Reads: []bus.Topic{AdmissionDecisions, CatalogTenants, ExecutionsRevoked, LedgerEntries}, Writes: []bus.Topic{ExecutionsRevoked, UsageEvents}, Groups: []string{"weir.breaker-decisions", "weir.breaker-journal"}},
-	{Service: "weir", Reads: []bus.Topic{AdmissionDecisions, BudgetWindows, CatalogApikeys, CatalogPrices, CatalogTenants, ControlKeys, ControlKillswitch, ExecutionsRevoked, LedgerEntries, UsageDeadletter, UsageEvents}, Writes: []bus.Topic{CatalogApikeys, CatalogPrices, CatalogTenants, ControlKillswitch, UsageEvents}, Groups: []string{}},
+	{Principal: "User:weir-admission", Reads: []bus.Topic{BudgetWindows, CatalogApikeys, CatalogPrices, CatalogTenants, ControlKeys, ControlKillswitch, ExecutionsRevoked, LedgerEntries}, Writes: []bus.Topic{AdmissionDecisions, ControlKeys, UsageEvents}, Groups: []string{"weir.admission-journal", "weir.admission-windows"}},
+	{Principal: "User:weir-outbox-relay", Reads: []bus.Topic{}, Writes: []bus.Topic{UsageEvents}, Groups: []string{}},
+	{Principal: "User:weir-cost-attributor", Reads: []bus.Topic{CatalogPrices, CatalogTenants, ControlKeys, LedgerEntries, UsageEvents}, Writes: []bus.Topic{LedgerEntries, UsageDeadletter, UsageEvents}, Groups: []string{"weir.cost-attributor", "weir.ledger-sink"}},
+	{Principal: "User:weir-budget-aggregator", Reads: []bus.Topic{BudgetWindows, CatalogTenants, LedgerEntries}, Writes: []bus.Topic{BudgetWindows}, Groups: []string{"weir.budget-aggregator", "weir.window-sink"}},
+	{Principal: "User:weir-breaker", Reads: []bus.Topic{AdmissionDecisions, CatalogTenants, ExecutionsRevoked, LedgerEntries}, Writes: []bus.Topic{ExecutionsRevoked, UsageEvents}, Groups: []string{"weir.breaker-decisions", "weir.breaker-journal"}},
+	{Principal: "User:weir", Reads: []bus.Topic{AdmissionDecisions, BudgetWindows, CatalogApikeys, CatalogPrices, CatalogTenants, ControlKeys, ControlKillswitch, ExecutionsRevoked, LedgerEntries, UsageDeadletter, UsageEvents}, Writes: []bus.Topic{CatalogApikeys, CatalogPrices, CatalogTenants, ControlKillswitch, UsageEvents}, Groups: []string{}},
 }
