@@ -9,17 +9,16 @@ import (
 // Check reports the first text member of d that Decode would refuse, or a cache hit that is none, as an *Error with its
 // Field: for whoever makes an event of what somebody else said, before it is acknowledged. Empty members are absent.
 func Check(d Data) error {
-	for i := range textMembers {
-		name, m := d.text(i)
+	for _, m := range d.texts() {
 		if *m.to == "" {
 			continue
 		}
-		err := checkText(name, *m.to, m.limit)
+		err := checkText(m.name, *m.to, m.limit)
 		if err == nil && m.kind == asID {
-			err = requiredID(name, *m.to, m.limit)
+			err = requiredID(m.name, *m.to, m.limit)
 		}
 		if err != nil {
-			err.Field = name
+			err.Field = m.name
 			return err
 		}
 	}

@@ -13,14 +13,16 @@ import (
 func FuzzCheckIsDecode(f *testing.F) {
 	for _, s := range []string{"", "r1", "None", "null", " NIL ", "<nil>", "undefined", "NaN", "[object Object]", "HTTP 500\nTraceback", "\x00", "\x7f", "ä€😀",
 		strings.Repeat("x", MaxID), strings.Repeat("x", MaxID+1), strings.Repeat("x", MaxText+1), strings.Repeat("x", MaxToken+1)} {
-		for i := range textMembers {
+		for i := range new(Data).texts() {
 			f.Add(i, s)
 		}
 	}
 	f.Fuzz(func(t *testing.T, at int, s string) {
 		s = strings.ToValidUTF8(s, "�") // as every JSON reader makes it
 		var d Data
-		name, m := d.text(int(uint(at) % textMembers))
+		texts := d.texts()
+		m := texts[uint(at)%uint(len(texts))]
+		name := m.name
 		if name == "status" {
 			return // its values are checked where they are given
 		}

@@ -73,67 +73,47 @@ const (
 	asLabel      // says where a cost belongs but identifies nothing: the text of a null is absent
 )
 
-// member is what a text member of data may be, and where it is.
+// member is a text member of data: what it may be, and where it is.
 type member struct {
+	name  string
 	to    *string
 	kind  kind
 	limit int
 }
 
-// textMembers is how many text members data has.
-const textMembers = 17
-
-// text is the i-th of the text members, from 0: the one list of what they may be. Decode reads by it, Check judges by it.
-func (d *Data) text(i int) (name string, m member) {
-	switch i {
-	case 0:
-		return "execution_token", member{&d.ExecutionToken, asToken, MaxToken}
-	case 1:
-		return "root_execution_id", member{&d.RootExecutionID, asID, MaxID}
-	case 2:
-		return "reservation_id", member{&d.ReservationID, asID, MaxID}
-	case 3:
-		return "response_id", member{&d.ResponseID, asID, MaxID}
-	case 4:
-		return "parent_agent_id", member{&d.ParentAgentID, asLabel, MaxID}
-	case 5:
-		return "agent_id", member{&d.AgentID, asLabel, MaxID}
-	case 6:
-		return "cost_center", member{&d.CostCenter, asLabel, MaxID}
-	case 7:
-		return "provider", member{&d.Provider, asLabel, MaxID}
-	case 8:
-		return "model", member{&d.Model, asText, MaxText}
-	case 9:
-		return "api", member{&d.API, asLabel, MaxID}
-	case 10:
-		return "service_tier", member{&d.ServiceTier, asLabel, MaxID}
-	case 11:
-		return "cache_hit", member{&d.CacheHit, asText, MaxID}
-	case 12:
-		return "status", member{&d.Status, asText, MaxID}
-	case 13:
-		return "error_code", member{&d.ErrorCode, asText, MaxText}
-	case 14:
-		return "traceparent", member{&d.Traceparent, asText, MaxText}
-	case 15:
-		return "tracestate", member{&d.Tracestate, asText, MaxToken}
-	default:
-		return "api_key_id", member{&d.APIKeyID, asLabel, MaxID}
+// texts are the text members: the one list of what they may be. Decode reads by it, Check judges by it.
+func (d *Data) texts() [17]member {
+	return [...]member{
+		{"execution_token", &d.ExecutionToken, asToken, MaxToken},
+		{"root_execution_id", &d.RootExecutionID, asID, MaxID},
+		{"reservation_id", &d.ReservationID, asID, MaxID},
+		{"response_id", &d.ResponseID, asID, MaxID},
+		{"parent_agent_id", &d.ParentAgentID, asLabel, MaxID},
+		{"agent_id", &d.AgentID, asLabel, MaxID},
+		{"cost_center", &d.CostCenter, asLabel, MaxID},
+		{"provider", &d.Provider, asLabel, MaxID},
+		{"model", &d.Model, asText, MaxText},
+		{"api", &d.API, asLabel, MaxID},
+		{"service_tier", &d.ServiceTier, asLabel, MaxID},
+		{"cache_hit", &d.CacheHit, asText, MaxID},
+		{"status", &d.Status, asText, MaxID},
+		{"error_code", &d.ErrorCode, asText, MaxText},
+		{"traceparent", &d.Traceparent, asText, MaxText},
+		{"tracestate", &d.Tracestate, asText, MaxToken},
+		{"api_key_id", &d.APIKeyID, asLabel, MaxID},
 	}
 }
 
 func readNames(o object, d *Data) *Error {
-	for i := range textMembers {
-		name, m := d.text(i)
-		s, err := o.text(name, m.limit)
+	for _, m := range d.texts() {
+		s, err := o.text(m.name, m.limit)
 		switch {
 		case err != nil:
 			return err
-		case m.kind == asID && o.present(name):
-			err = requiredID(name, s, m.limit)
-		case m.kind == asToken && s == "" && o.present(name):
-			err = malformed(name + " is empty: leave it out where there is none")
+		case m.kind == asID && o.present(m.name):
+			err = requiredID(m.name, s, m.limit)
+		case m.kind == asToken && s == "" && o.present(m.name):
+			err = malformed(m.name + " is empty: leave it out where there is none")
 		case m.kind == asLabel && textOfNull(s):
 			s = ""
 		}

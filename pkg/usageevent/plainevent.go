@@ -20,8 +20,7 @@ func (ev *Event) plain() bool {
 }
 
 func (d *Data) plain() bool {
-	for i := range textMembers {
-		_, m := d.text(i)
+	for _, m := range d.texts() {
 		if s := *m.to; s != "" && (!plainText(s, m.limit) || m.kind != asText && textOfNull(s)) {
 			return false
 		}

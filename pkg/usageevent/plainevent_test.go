@@ -60,9 +60,8 @@ func anyEvent(t *rapid.T) Event {
 	for name, to := range map[string]*string{"id": &ev.ID, "source": &ev.Source, "subject": &ev.Subject, "type": &ev.Type} {
 		mayBe(t, name, func() { *to = anyText(t, name, MaxOwnID) })
 	}
-	for i := range textMembers {
-		name, m := ev.Data.text(i)
-		mayBe(t, name, func() { *m.to = anyText(t, name, m.limit) })
+	for _, m := range ev.Data.texts() {
+		mayBe(t, m.name, func() { *m.to = anyText(t, m.name, m.limit) })
 	}
 	mayBe(t, "time", func() { ev.Time = anyTime(t, "time") })
 	mayBe(t, "usage", func() {
@@ -159,8 +158,7 @@ func BenchmarkEncodeReadable(b *testing.B) {
 func TestTextsAreAll(t *testing.T) {
 	var d Data
 	seen, want := map[*string]bool{}, 0
-	for i := range textMembers {
-		_, m := d.text(i)
+	for _, m := range d.texts() {
 		seen[m.to] = true
 	}
 	for i := range reflect.TypeFor[Data]().NumField() {
@@ -168,8 +166,8 @@ func TestTextsAreAll(t *testing.T) {
 			want++
 		}
 	}
-	if len(seen) != want || textMembers != want {
-		t.Errorf("%d members, %d of them different; data has %d", textMembers, len(seen), want)
+	if len(seen) != want || len(d.texts()) != want {
+		t.Errorf("%d members, %d of them different; data has %d", len(d.texts()), len(seen), want)
 	}
 }
 
