@@ -2,12 +2,11 @@ package httpbench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 )
 
 // poolSize is that of admission's pool.
@@ -42,26 +41,20 @@ func insertRow(ctx context.Context, pool *pgxpool.Pool, id string) error {
 // writers is single rows a second, each committed alone, by as many writers in this process as there are clients: without
 // HTTP.
 func (w *world) writers(ctx context.Context) (float64, error) {
-	failed := make(chan error, clients)
-	var group sync.WaitGroup
+	var group errgroup.Group
 	began := w.cfg.Now()
 	for client := range clients {
-		group.Go(func() {
+		group.Go(func() error {
 			for n := range perClient {
 				if err := insertRow(ctx, w.pool, strconv.Itoa(w.slots)+"-"+strconv.Itoa(client)+"-"+strconv.Itoa(n)); err != nil {
-					failed <- err
-					return
+					return err
 				}
 			}
+			return nil
 		})
 	}
-	group.Wait()
+	err := group.Wait()
 	took := w.cfg.Now().Sub(began)
-	close(failed)
-	var errs []error
-	for err := range failed {
-		errs = append(errs, err)
-	}
 	w.say("writers", loaded{rate: settles / took.Seconds()})
-	return settles / took.Seconds(), errors.Join(errs...)
+	return settles / took.Seconds(), err
 }

@@ -10,9 +10,10 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // errAnswer: an answer that is not the one expected, so the slot measured something else.
@@ -51,37 +52,36 @@ func (w *world) load(ctx context.Context, what string, to target, slot time.Dura
 		defer c.close()
 		connections[i] = c
 	}
-	var failed atomic.Pointer[error]
 	var refused atomic.Int64
-	var group sync.WaitGroup
+	group, ctx := errgroup.WithContext(ctx)
 	times := make([][]time.Duration, clients)
 	server, own := cpuTime(to.pid), cpuTime(os.Getpid())
 	began := w.cfg.Now()
 	for i, c := range connections {
-		group.Go(func() {
+		group.Go(func() error {
 			var b bytes.Buffer
-			for n := 0; failed.Load() == nil && ctx.Err() == nil; n++ {
+			for n := 0; ctx.Err() == nil; n++ {
 				b.Reset()
 				want, more := next(&b, i, n)
 				at := w.cfg.Now()
 				if !more || slot > 0 && at.Sub(began) > slot {
-					return
+					return nil
 				}
 				if err := c.ask(b.Bytes(), want); err != nil {
 					if !errors.Is(err, errAnswer) || refused.Add(1) > maxRefused {
-						failed.Store(&err)
-						return
+						return err
 					}
 					continue
 				}
 				times[i] = append(times[i], w.cfg.Now().Sub(at))
 			}
+			return ctx.Err()
 		})
 	}
-	group.Wait()
+	err := group.Wait()
 	took := w.cfg.Now().Sub(began)
-	if err := failed.Load(); err != nil {
-		return loaded{}, *err
+	if err != nil {
+		return loaded{}, err
 	}
 	all := slices.Concat(times...)
 	if len(all) == 0 {
@@ -92,7 +92,7 @@ func (w *world) load(ctx context.Context, what string, to target, slot time.Dura
 	l := loaded{rate: n / took.Seconds(), p50: millis(all[len(all)/2]), p99: millis(all[len(all)*99/100]),
 		serverCPU: micros(cpuTime(to.pid)-server) / n, loadCPU: micros(cpuTime(os.Getpid())-own) / n, refused: refused.Load()}
 	w.say(what, l)
-	return l, ctx.Err()
+	return l, nil
 }
 
 func millis(d time.Duration) float64 { return micros(d) / 1000 }

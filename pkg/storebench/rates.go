@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/weir-project/weir/pkg/budgetstore"
 )
@@ -73,7 +73,7 @@ func (b *bench) rates(ctx context.Context) ([]Figure, error) {
 // rate is calls a second of concurrent callers in one slot, by the store and its connections. hash names another script,
 // which is sent with the same keys and arguments.
 func (b *bench) rate(ctx context.Context, t budgetstore.Tenant, n int, hash string) (float64, error) {
-	rate, err := b.inParallel(callers, func(caller, i int) (int, error) {
+	rate, err := b.inParallel(ctx, callers, func(ctx context.Context, caller, i int) (int, error) {
 		r := request(t, name(n, caller, i, hash), b.now())
 		if hash != "" {
 			call := b.store.ReserveCall(r)
@@ -91,7 +91,7 @@ func (b *bench) rate(ctx context.Context, t budgetstore.Tenant, n int, hash stri
 
 // batchRate is reservations a second by ReserveBatch.
 func (b *bench) batchRate(ctx context.Context, t budgetstore.Tenant, n int) (float64, error) {
-	rate, err := b.inParallel(batchers, func(caller, i int) (int, error) {
+	rate, err := b.inParallel(ctx, batchers, func(ctx context.Context, caller, i int) (int, error) {
 		list := make([]budgetstore.Request, batchSize)
 		for k := range list {
 			list[k] = request(t, name(n, caller, i*batchSize+k, "batch"), b.now())
@@ -179,26 +179,24 @@ func (w *sortedSet) rate(ctx context.Context, client *redis.Client, now func() t
 }
 
 // inParallel calls do from several goroutines until the slot is over, and returns what they did per second.
-func (b *bench) inParallel(goroutines int, do func(goroutine, i int) (int, error)) (float64, error) {
+func (b *bench) inParallel(ctx context.Context, goroutines int, do func(ctx context.Context, goroutine, i int) (int, error)) (float64, error) {
 	var done atomic.Int64
-	var failed atomic.Pointer[error]
-	var group sync.WaitGroup
+	group, ctx := errgroup.WithContext(ctx)
 	began := b.now()
 	for g := range goroutines {
-		group.Go(func() {
-			for i := 0; b.now().Sub(began) < slot && failed.Load() == nil; i++ {
-				n, err := do(g, i)
+		group.Go(func() error {
+			for i := 0; b.now().Sub(began) < slot; i++ {
+				n, err := do(ctx, g, i)
 				if err != nil {
-					failed.Store(&err)
-					return
+					return err
 				}
 				done.Add(int64(n))
 			}
+			return nil
 		})
 	}
-	group.Wait()
-	if err := failed.Load(); err != nil {
-		return 0, *err
+	if err := group.Wait(); err != nil {
+		return 0, err
 	}
 	return float64(done.Load()) / b.now().Sub(began).Seconds(), nil
 }
