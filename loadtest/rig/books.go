@@ -82,7 +82,7 @@ func (r *Rig) Bill(ctx context.Context) (oracle.Bill, error) {
 	return bill, nil
 }
 
-// AwaitBill waits until the ledger has as many calls as want, and returns what stands there: equal to want or not.
+// AwaitBill waits until the bill in the ledger is want, but no longer than within; it returns what stands there then.
 func (r *Rig) AwaitBill(ctx context.Context, want oracle.Bill, within time.Duration) (oracle.Bill, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -95,12 +95,12 @@ func (r *Rig) Down(ctx context.Context) error {
 	return err
 }
 
-// command is weir with --dir. An interrupt at the terminal reaches the caller, which decides what it stops.
+// command is weir with --dir.
 func (r *Rig) command(ctx context.Context, args []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(r.Bin, "weir"), append(args, "--dir", r.Dir)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second
-	cmd.SysProcAttr = ownGroup()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // out of the terminal's foreground group: Ctrl-C is the caller's to handle
 	return cmd
 }
 
