@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -17,9 +16,8 @@ const commitPath = "/commit"
 
 // RunFloor serves the references until ctx ends, bare handlers that read the body and answer "ok": one does one trivial
 // EVALSHA with as many arguments as a reservation's, by go-redis' own pipelining, which shares round trips as the budget
-// store's streams do; the other inserts and commits one row through a pool of the size that admission has. It writes its
-// address to out, in a line.
-func RunFloor(ctx context.Context, redisURL, postgresURL string, now time.Time, out io.Writer) error {
+// store's streams do; the other inserts and commits one row through a pool of the size that admission has.
+func RunFloor(ctx context.Context, redisURL, postgresURL, address string, now time.Time) error {
 	evalsha, closeRedis, err := trivialEvalsha(ctx, redisURL, now)
 	if err != nil {
 		return err
@@ -37,7 +35,13 @@ func RunFloor(ctx context.Context, redisURL, postgresURL string, now time.Time, 
 	mux := http.NewServeMux()
 	mux.Handle("POST "+commitPath, bare(http.StatusOK, commit))
 	mux.Handle("POST /", bare(http.StatusCreated, evalsha))
-	return serve(ctx, mux, out)
+	mux.Handle("GET /readyz", bare(http.StatusOK, func(context.Context) error { return nil }))
+	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
 }
 
 // bare is a handler that reads the body, does one thing and answers "ok".
@@ -54,21 +58,4 @@ func bare(status int, do func(context.Context) error) http.Handler {
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, "ok")
 	})
-}
-
-func serve(ctx context.Context, handler http.Handler, out io.Writer) error {
-	var listen net.ListenConfig
-	listener, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	context.AfterFunc(ctx, func() { _ = server.Close() })
-	if _, err := fmt.Fprintln(out, listener.Addr()); err != nil {
-		return fmt.Errorf("say where: %w", err)
-	}
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve: %w", err)
-	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package httpbench
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -9,10 +8,9 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -174,70 +172,37 @@ func (w *world) startAdmission(ctx context.Context) error {
 			return fmt.Errorf("secret: %w", err)
 		}
 	}
-	port, err := part.FreePort()
-	if err != nil {
-		return err
-	}
-	w.admission.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	_, w.admission.pid, err = w.run(ctx, w.cfg.Admission, "-kafka", w.kafka, "-redis", w.redis, "-postgres", w.postgres+"&pool_max_conns="+strconv.Itoa(poolSize), "-http", w.admission.address,
-		"-log-level", "error",
-		"-hmac-secret-file", filepath.Join(w.cfg.Dir, "hmac.key"), "-token-key-file", filepath.Join(w.cfg.Dir, "token.pem"))
-	if err != nil {
-		return err
-	}
-	return w.awaitReady(ctx)
+	w.admission, err = w.spawn(ctx, "admission", w.cfg.Admission, func(address string) []string {
+		return []string{"-kafka", w.kafka, "-redis", w.redis, "-postgres", w.postgres + "&pool_max_conns=" + strconv.Itoa(poolSize), "-http", address,
+			"-log-level", "error",
+			"-hmac-secret-file", filepath.Join(w.cfg.Dir, "hmac.key"), "-token-key-file", filepath.Join(w.cfg.Dir, "token.pem")}
+	})
+	return err
 }
 
-// awaitReady asks admission until it is.
-func (w *world) awaitReady(ctx context.Context) error {
+func (w *world) startFloor(ctx context.Context) (err error) {
+	w.floor, err = w.spawn(ctx, "floor", w.cfg.Floor[0], func(address string) []string {
+		return append(slices.Clone(w.cfg.Floor[1:]), w.redis, w.postgres, address)
+	})
+	return err
+}
+
+// spawn starts a server on a free port, as a process that ends with the world, and returns when its /readyz answers 200.
+func (w *world) spawn(ctx context.Context, name, path string, args func(address string) []string) (target, error) {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
-	for {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.admission.address+"/readyz", nil)
-		if err != nil {
-			return fmt.Errorf("ask admission: %w", err)
-		}
-		if answer, err := http.DefaultClient.Do(r); err == nil {
-			_ = answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("admission is not ready after %s: %w", startWithin, ctx.Err())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-func (w *world) startFloor(ctx context.Context) error {
-	out, pid, err := w.run(ctx, w.cfg.Floor[0], append(w.cfg.Floor[1:], w.redis, w.postgres)...)
+	port, err := part.FreePort()
 	if err != nil {
-		return err
+		return target{}, err
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	w.floor = target{address: strings.TrimSpace(line), pid: pid}
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	p, err := part.Spawn(part.Command{Kind: name, Address: "http://" + address, Path: path, Args: args(address), LogFile: filepath.Join(w.cfg.Dir, name+".log")})
 	if err != nil {
-		return fmt.Errorf("the floor says no address: %w", err)
+		return target{}, err
 	}
-	return nil
-}
-
-// run starts a process that ends with the world, and returns its standard output and its id.
-func (w *world) run(ctx context.Context, path string, args ...string) (io.Reader, int, error) {
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), path, args...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
+	if p, err = p.Started(ctx, instance.Service{Name: name, Part: *p}.Readiness); err != nil {
+		return target{}, err
 	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("start %s: %w", filepath.Base(path), err)
-	}
-	w.stop = append(w.stop, func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait()
-	})
-	return out, cmd.Process.Pid, nil
+	w.started(p)
+	return target{address: address, pid: p.PID}, nil
 }

@@ -36,8 +36,8 @@ func run(ctx context.Context) error {
 	only := flag.String("only", "", "store or http: measure that alone")
 	verbose := flag.Bool("v", false, "say on standard error what each slot over HTTP did")
 	flag.Parse()
-	if flag.NArg() == 3 && flag.Arg(0) == floor {
-		return httpbench.RunFloor(ctx, flag.Arg(1), flag.Arg(2), time.Now(), os.Stdout)
+	if flag.NArg() == 4 && flag.Arg(0) == floor {
+		return httpbench.RunFloor(ctx, flag.Arg(1), flag.Arg(2), flag.Arg(3), time.Now())
 	}
 	if flag.NArg() > 0 || *only != "" && *only != "store" && *only != "http" {
 		return errors.New("usage: bench-admission [-redis URL] [-only store|http] [-v]")
