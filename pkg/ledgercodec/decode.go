@@ -30,14 +30,14 @@ func fromProto(m *weirv1.LedgerEntry) (ledger.Entry, error) {
 	}
 	l, w := m.GetLineage(), m.GetWindows()
 	e := ledger.Entry{
-		ID: m.GetId(), Kind: kindFromProto(m.GetKind()), TenantID: m.GetTenantId(), EventTime: instant(m.GetEventTime()), RecordedAt: instant(m.GetRecordedAt()),
+		ID: m.GetId(), Kind: kinds.decode(m.GetKind()), TenantID: m.GetTenantId(), EventTime: instant(m.GetEventTime()), RecordedAt: instant(m.GetRecordedAt()),
 		Source: m.GetSource(), EventID: m.GetEventId(), ResponseID: m.GetResponseId(),
-		Provider: m.GetProvider(), Model: m.GetModel(), ServiceTier: m.GetServiceTier(), Status: statusFromProto(m.GetStatus()), ErrorCode: m.GetErrorCode(),
+		Provider: m.GetProvider(), Model: m.GetModel(), ServiceTier: m.GetServiceTier(), Status: statuses.decode(m.GetStatus()), ErrorCode: m.GetErrorCode(),
 		Flags: m.GetFlags(), InputTokens: m.GetInputTokens(), OutputTokens: m.GetOutputTokens(), PriceVersion: m.GetPriceVersion(),
 		Lineage: ledger.Lineage{RootExecutionID: l.GetRootExecutionId(), ParentAgentID: l.GetParentAgentId(), AgentID: l.GetAgentId(),
 			CostCenter: l.GetCostCenter(), Depth: l.GetDepth(), TraceID: l.GetTraceId(), SpanID: l.GetSpanId()},
 		Windows:      window.Keys{Minute: w.GetMinute(), Hour: w.GetHour(), Day: w.GetDay(), Month: w.GetMonth()},
-		PostedPeriod: m.GetPostedPeriod(), ReservationID: m.GetReservationId(), ReservedAt: instant(m.GetReservedAt()), OwnMode: modeFromProto(m.GetOwnMode()),
+		PostedPeriod: m.GetPostedPeriod(), ReservationID: m.GetReservationId(), ReservedAt: instant(m.GetReservedAt()), OwnMode: ownModes.decode(m.GetOwnMode()),
 		Own: money.Nano(m.GetOwnNanos()), External: money.Nano(m.GetExternalNanos()), Held: money.Nano(m.GetHeldNanos()), Epoch: m.GetEpoch(),
 		ReversesID: m.GetReversesId(), At: ledger.Position{Topic: m.GetSourceTopic(), Partition: m.GetSourcePartition(), Offset: m.GetSourceOffset()},
 		RawUsage: m.GetRawUsage(), NormaliserVersion: m.GetNormaliserVersion(), APIKeyID: m.GetApiKeyId(),
@@ -109,31 +109,4 @@ func instant(t *timestamppb.Timestamp) time.Time {
 		return time.Time{}
 	}
 	return t.AsTime()
-}
-
-func kindFromProto(k weirv1.EntryKind) ledger.Kind {
-	for _, known := range []ledger.Kind{ledger.Usage, ledger.Correction, ledger.Reversal, ledger.Unsettled, ledger.Termination, ledger.Adjustment} {
-		if kindToProto(known) == k {
-			return known
-		}
-	}
-	return ""
-}
-
-func statusFromProto(s weirv1.CallStatus) ledger.Status {
-	for _, known := range []ledger.Status{ledger.Success, ledger.Failed, ledger.Partial} {
-		if statusToProto(known) == s {
-			return known
-		}
-	}
-	return ""
-}
-
-func modeFromProto(m weirv1.OwnMode) ledger.OwnMode {
-	for _, known := range []ledger.OwnMode{ledger.Direct, ledger.Journal} {
-		if modeToProto(known) == m {
-			return known
-		}
-	}
-	return ""
 }

@@ -48,15 +48,15 @@ func toProto(e ledger.Entry) *weirv1.LedgerEntry {
 		return markerToProto(e)
 	}
 	m := &weirv1.LedgerEntry{
-		Id: e.ID, Kind: kindToProto(e.Kind), TenantId: e.TenantID, EventTime: stamp(e.EventTime), RecordedAt: stamp(e.RecordedAt),
+		Id: e.ID, Kind: kinds.encode(e.Kind), TenantId: e.TenantID, EventTime: stamp(e.EventTime), RecordedAt: stamp(e.RecordedAt),
 		Source: e.Source, EventId: e.EventID, ResponseId: e.ResponseID, ContentHash: e.ContentHash[:],
-		Provider: e.Provider, Model: e.Model, ServiceTier: e.ServiceTier, Status: statusToProto(e.Status), ErrorCode: e.ErrorCode, Flags: e.Flags,
+		Provider: e.Provider, Model: e.Model, ServiceTier: e.ServiceTier, Status: statuses.encode(e.Status), ErrorCode: e.ErrorCode, Flags: e.Flags,
 		InputTokens: e.InputTokens, OutputTokens: e.OutputTokens, RawCostUsd: optional(e.Raw), BilledCostUsd: optional(e.Billed),
 		PriceVersion: e.PriceVersion, MarkupPercent: e.Markup.String(),
 		Lineage: &weirv1.Lineage{RootExecutionId: e.Lineage.RootExecutionID, ParentAgentId: e.Lineage.ParentAgentID, AgentId: e.Lineage.AgentID,
 			CostCenter: e.Lineage.CostCenter, Depth: e.Lineage.Depth, TraceId: e.Lineage.TraceID, SpanId: e.Lineage.SpanID},
 		Windows:      &weirv1.WindowKeys{Minute: e.Windows.Minute, Hour: e.Windows.Hour, Day: e.Windows.Day, Month: e.Windows.Month},
-		PostedPeriod: e.PostedPeriod, ReservationId: e.ReservationID, ReservedAt: stamp(e.ReservedAt), OwnMode: modeToProto(e.OwnMode),
+		PostedPeriod: e.PostedPeriod, ReservationId: e.ReservationID, ReservedAt: stamp(e.ReservedAt), OwnMode: ownModes.encode(e.OwnMode),
 		OwnNanos: int64(e.Own), ExternalNanos: int64(e.External), Epoch: e.Epoch, ReversesId: e.ReversesID,
 		SourceTopic: e.At.Topic, SourcePartition: e.At.Partition, SourceOffset: e.At.Offset,
 		RawUsage: e.RawUsage, NormaliserVersion: e.NormaliserVersion, HeldNanos: int64(e.Held),
@@ -92,46 +92,4 @@ func text(a *money.USD) string {
 		return ""
 	}
 	return a.String()
-}
-
-func kindToProto(k ledger.Kind) weirv1.EntryKind {
-	switch k {
-	case ledger.Usage:
-		return weirv1.EntryKind_ENTRY_KIND_USAGE
-	case ledger.Correction:
-		return weirv1.EntryKind_ENTRY_KIND_CORRECTION
-	case ledger.Reversal:
-		return weirv1.EntryKind_ENTRY_KIND_REVERSAL
-	case ledger.Unsettled:
-		return weirv1.EntryKind_ENTRY_KIND_UNSETTLED
-	case ledger.Termination:
-		return weirv1.EntryKind_ENTRY_KIND_CIRCUIT_BREAKER_TERMINATION
-	case ledger.Adjustment:
-		return weirv1.EntryKind_ENTRY_KIND_ADJUSTMENT
-	case ledger.EpochMarker:
-		return weirv1.EntryKind_ENTRY_KIND_EPOCH_MARKER
-	}
-	return weirv1.EntryKind_ENTRY_KIND_UNSPECIFIED
-}
-
-func statusToProto(s ledger.Status) weirv1.CallStatus {
-	switch s {
-	case ledger.Success:
-		return weirv1.CallStatus_CALL_STATUS_SUCCESS
-	case ledger.Failed:
-		return weirv1.CallStatus_CALL_STATUS_FAILED
-	case ledger.Partial:
-		return weirv1.CallStatus_CALL_STATUS_PARTIAL
-	}
-	return weirv1.CallStatus_CALL_STATUS_UNSPECIFIED
-}
-
-func modeToProto(m ledger.OwnMode) weirv1.OwnMode {
-	switch m {
-	case ledger.Direct:
-		return weirv1.OwnMode_OWN_MODE_DIRECT
-	case ledger.Journal:
-		return weirv1.OwnMode_OWN_MODE_JOURNAL
-	}
-	return weirv1.OwnMode_OWN_MODE_UNSPECIFIED
 }

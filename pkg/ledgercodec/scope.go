@@ -8,34 +8,6 @@ import (
 	"github.com/weir-project/weir/pkg/gen/weirv1"
 )
 
-// ScopeKind is the wire form of a kind of sub-scopes, or of branches; unspecified for one that is not known.
-func ScopeKind(k window.ScopeKind) weirv1.ScopeKind {
-	switch k {
-	case window.CostCenter:
-		return weirv1.ScopeKind_SCOPE_KIND_COST_CENTER
-	case window.Agent:
-		return weirv1.ScopeKind_SCOPE_KIND_AGENT
-	case window.APIKey:
-		return weirv1.ScopeKind_SCOPE_KIND_API_KEY
-	case window.Branch:
-		return weirv1.ScopeKind_SCOPE_KIND_EXECUTION_BRANCH
-	}
-	return weirv1.ScopeKind_SCOPE_KIND_UNSPECIFIED
-}
-
-// ScopeOf is the inverse; "" for what is neither.
-func ScopeOf(k weirv1.ScopeKind) window.ScopeKind {
-	if k == weirv1.ScopeKind_SCOPE_KIND_EXECUTION_BRANCH {
-		return window.Branch
-	}
-	for _, known := range window.ScopeKinds() {
-		if ScopeKind(known) == k {
-			return known
-		}
-	}
-	return ""
-}
-
 func scopesToProto(scopes []window.Scope) []*weirv1.ScopeKey {
 	var out []*weirv1.ScopeKey
 	for _, s := range scopes {
