@@ -1,10 +1,11 @@
 package testkit
 
 import (
+	"fmt"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -84,29 +85,20 @@ func inTemp(t testing.TB, c part.Config) part.Config {
 	return c
 }
 
-// program is the part program that a test binary builds once.
-type program struct {
-	once    sync.Once
-	path    string
-	problem string
-}
-
-// build compiles it into the shared folder. The go command caches the work between test binaries.
-func (p *program) build(dir string) {
-	p.path = dir + "/weirpart"
-	out, err := exec.Command("go", "build", "-o", p.path, "github.com/weir-project/weir/pkg/embedded/cmd/weirpart").CombinedOutput()
+// buildWeirpart compiles the part program into a folder. The go command caches the work between test binaries.
+func buildWeirpart(dir string) (path string, err error) {
+	path = filepath.Join(dir, "weirpart")
+	out, err := exec.Command("go", "build", "-o", path, "github.com/weir-project/weir/pkg/embedded/cmd/weirpart").CombinedOutput()
 	if err != nil {
-		p.problem = err.Error() + ": " + string(out)
+		return "", fmt.Errorf("build the part program: %w: %s", err, out)
 	}
+	return path, nil
 }
 
 // partCommand is how the part processes of our own program are run in tests.
 func partCommand(t testing.TB) []string {
 	t.Helper()
-	s := shared(t)
-	s.program.once.Do(func() { s.program.build(s.dir) })
-	if s.program.problem != "" {
-		t.Fatalf("testkit: build the part program: %s", s.program.problem)
-	}
-	return []string{s.program.path}
+	path, err := shared(t).weirpart()
+	check(t, err)
+	return []string{path}
 }
