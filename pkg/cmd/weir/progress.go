@@ -34,7 +34,7 @@ func (p *progress) Begin(what string, size int64) {
 }
 
 // Progress implements install.Reporter.
-func (p *progress) Progress(done, _ int64) {
+func (p *progress) Progress(done int64) {
 	if p.bar != nil {
 		_ = p.bar.Set64(done) // a bar that cannot be drawn is no reason to stop
 	}

@@ -120,7 +120,7 @@ func (i *Installer) watch(dir string, size int64) (stop func()) {
 			case <-done:
 				return
 			case <-tick.C:
-				i.report.Progress(min(bytesIn(dir), size), size)
+				i.report.Progress(min(bytesIn(dir), size))
 			}
 		}
 	}()

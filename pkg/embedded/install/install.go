@@ -22,8 +22,8 @@ import (
 type Reporter interface {
 	// Begin is called before a download or an installation.
 	Begin(what string, size int64)
-	// Progress is called now and then where a size is known.
-	Progress(done, size int64)
+	// Progress is called now and then with the bytes that are there, where a size is known.
+	Progress(done int64)
 	// End is called when it is in place.
 	End(what string)
 }
@@ -35,7 +35,7 @@ type Silent struct{}
 func (Silent) Begin(string, int64) {}
 
 // Progress implements Reporter.
-func (Silent) Progress(int64, int64) {}
+func (Silent) Progress(int64) {}
 
 // End implements Reporter.
 func (Silent) End(string) {}
