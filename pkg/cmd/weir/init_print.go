@@ -111,6 +111,6 @@ GRANT SELECT, INSERT ON weir.agent_cost_ledger TO weir_cost_attributor;
 CREATE USER IF NOT EXISTS weir_budget_aggregator;
 GRANT SELECT, INSERT ON weir.budget_windows TO weir_budget_aggregator;
 GRANT SELECT ON system.tables TO weir_cost_attributor, weir_budget_aggregator;
-CREATE USER IF NOT EXISTS finance SETTINGS readonly = 1;
+CREATE USER IF NOT EXISTS finance SETTINGS readonly = 1, max_execution_time = 20, max_memory_usage = 1073741824;
 GRANT SELECT ON weir.* TO finance;
 `

@@ -222,6 +222,28 @@ func TestFinanceOnlyReads(t *testing.T) {
 	}
 }
 
+// Goal: no query of finance keeps the others waiting for long, whatever it asks for.
+func TestFinanceIsLimited(t *testing.T) {
+	address := testkit.ClickHouse(t)
+	finance := strings.Replace(address, "default@", "finance:"+testkit.FinancePassword+"@", 1)
+	const limits = "SELECT value FROM system.settings WHERE name IN ('max_execution_time', 'max_memory_usage') ORDER BY name"
+	for asked, want := range map[string]string{"": "20", "0": "20", "600": "20", "nan": "20", "-1": "20", "5": "5"} {
+		got, err := testkit.QueryClickHouse(context.Background(), finance+"?max_execution_time="+asked, limits)
+		if err != nil || strings.Join(strings.Fields(got), " ") != want+" 1073741824" {
+			t.Errorf("asked for %q: %q, %v", asked, got, err)
+		}
+	}
+	for url, sql := range map[string]string{
+		finance + "?max_execution_time=1": "SELECT count() FROM numbers(40000000000) WHERE number % 7 = 3", // else for minutes
+		finance:                           "SELECT 1 SETTINGS max_execution_time = 0",
+		finance + "?max_memory_usage=0":   "SELECT 1",
+	} {
+		if got, err := testkit.QueryClickHouse(context.Background(), url, sql); err == nil {
+			t.Errorf("%s gives %q", sql, got)
+		}
+	}
+}
+
 func TestAReadEndsWithItsClient(t *testing.T) {
 	address := testkit.ClickHouse(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 )
@@ -19,6 +20,10 @@ const (
 	maxQueryMemory = 4 << 30
 	// maxQuerySeconds is the default of max_execution_time.
 	maxQuerySeconds = 300
+	// financeSeconds and financeMemory are the same for the user finance, and the most that it may have: whatever it asks, the sinks
+	// and everybody else wait for it.
+	financeSeconds = 20
+	financeMemory  = 1 << 30
 )
 
 // engine runs statements one at a time.
@@ -189,6 +194,13 @@ func (s *session) prepare(r *request) error {
 	}
 	for k, v := range r.settings {
 		settings[k] = v
+	}
+	if r.readonly {
+		settings["max_memory_usage"] = fmt.Sprint(financeMemory)
+		// 0 means no limit, and so may what is no number.
+		if n, err := strconv.ParseFloat(settings["max_execution_time"], 64); err != nil || !(n > 0 && n < financeSeconds) {
+			settings["max_execution_time"] = fmt.Sprint(financeSeconds)
+		}
 	}
 	for k, v := range r.parameters {
 		settings["param_"+k] = v

@@ -33,7 +33,11 @@ type usersConfig struct {
 		Default  struct{} `xml:"default"`
 		Readonly struct {
 			Readonly int `xml:"readonly"`
-			// Drivers send this setting by themselves.
+			Seconds  int `xml:"max_execution_time"`
+			Memory   int `xml:"max_memory_usage"`
+			// Drivers send this setting by themselves; 0 would be no limit.
+			Min        int      `xml:"constraints>max_execution_time>min"`
+			Max        int      `xml:"constraints>max_execution_time>max"`
 			Changeable struct{} `xml:"constraints>max_execution_time>changeable_in_readonly"`
 		} `xml:"readonly"`
 	} `xml:"profiles"`
@@ -76,7 +80,8 @@ func (c Config) serverCommand() (part.Command, error) {
 		return part.Command{}, err
 	}
 	var users usersConfig
-	users.Profiles.Readonly.Readonly = 1
+	limited := &users.Profiles.Readonly
+	limited.Readonly, limited.Seconds, limited.Memory, limited.Min, limited.Max = 1, financeSeconds, financeMemory, 1, maxQuerySeconds
 	users.Users.Default = newServerUser(defaultPassword, "default")
 	users.Users.Default.AccessAdmin = 1
 	if financePassword != "" {

@@ -25,7 +25,8 @@ func TestServerConfiguration(t *testing.T) {
 	}
 	for name, wants := range map[string][]string{
 		"config.xml": {"<listen_host>127.0.0.1</listen_host>", "<http_port>18123</http_port>", "<path>" + dir + "/users.xml</path>"},
-		"users.xml":  {"<readonly>1</readonly>", "<password></password>", "<password_sha256_hex>2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881</password_sha256_hex>", "<ip>127.0.0.1</ip>"},
+		"users.xml": {"<readonly>1</readonly>", "<max_execution_time>20</max_execution_time>", "<max_memory_usage>1073741824</max_memory_usage>",
+			"<min>1</min>", "<max>300</max>", "<password></password>", "<password_sha256_hex>2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881</password_sha256_hex>", "<ip>127.0.0.1</ip>"},
 	} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
