@@ -43,6 +43,14 @@ func (a *Admin) Ping(ctx context.Context) error {
 	return nil
 }
 
+// Answers returns nil when some broker answers now, at the first try. Ping may be content with what a broker answered before.
+func (a *Admin) Answers(ctx context.Context) error {
+	if err := a.raw.Ping(ctx); err != nil {
+		return fmt.Errorf("kafka: %w", a.address.explain(err))
+	}
+	return nil
+}
+
 // TopicConfigs is what a topic's declaration means in Kafka's own settings.
 func TopicConfigs(t Topic) map[string]string {
 	cfg := map[string]string{

@@ -123,6 +123,26 @@ func TestErrorIsRetriedNeverSkippedAndStopsItsPartitionAlone(t *testing.T) {
 	}
 }
 
+// Goal: the lag of a partition whose handler never succeeds, as when its store is away, is seen: also of the first batch.
+func TestAStuckPartitionLags(t *testing.T) {
+	topic := testTopic("t", 1)
+	k := startKafka(t, topic)
+	k.fill(topic, 0, 0, 30)
+	conn, registry := k.connect("a")
+	erred := make(chan struct{}, 1)
+	run(t, conn, config(topic), func(context.Context, bus.Claim, []bus.Record) error {
+		select {
+		case erred <- struct{}{}:
+		default:
+		}
+		return errors.New("dependency down")
+	})
+	receive(within(t), t, "the error", erred)
+	if lag := metric(t, registry, "weir_bus_lag_records"); lag != 30 {
+		t.Errorf("a lag of %v", lag)
+	}
+}
+
 func TestRebalanceInMidBatch(t *testing.T) {
 	topic := testTopic("t", 2)
 	k := startKafka(t, topic)

@@ -32,7 +32,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		fetchErrors:   counter("weir_bus_fetch_errors_total", "Errors reported while fetching.", "topic"),
 		batchSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "weir_bus_batch_seconds",
 			Help: "Time the handler took for one batch.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}, []string{"group", "topic"}),
-		lag:   gauge("weir_bus_lag_records", "High watermark of the last fetch minus committed offset."),
+		lag:   gauge("weir_bus_lag_records", "High watermark of the last fetch minus committed offset; absent where the process owns no partition, as when Kafka is away."),
 		delay: gauge("weir_bus_delay_seconds", "Age of the last committed record when it was committed."),
 	}
 	for _, c := range []prometheus.Collector{m.produced, m.produceErrors, m.handled, m.redelivered, m.handlerErrors,

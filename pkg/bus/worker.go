@@ -30,10 +30,11 @@ type worker struct {
 	pending      []Record
 	pendingBytes int
 	highWater    int64
+	settled      int64 // everything below it is committed; below 0 before the first record of a group without a commit
 }
 
 func startWorker(c *Consumer, tp topicPartition, claim Claim, committed Committed) *worker {
-	w := &worker{c: c, tp: tp, claim: claim, committed: committed, startAt: AtCommitted,
+	w := &worker{c: c, tp: tp, claim: claim, committed: committed, settled: committed.Offset, startAt: AtCommitted,
 		more: make(chan struct{}, 1), done: make(chan struct{})}
 	w.hard, w.abort = context.WithCancel(c.base)
 	w.soft, w.stopSoft = context.WithCancel(w.hard)
@@ -91,6 +92,10 @@ func (w *worker) offer(fetched []*kgo.Record, highWater int64) {
 		w.pendingBytes += r.Size()
 	}
 	w.highWater = highWater
+	if w.settled < 0 {
+		w.settled = fetched[0].Offset
+	}
+	w.setLag()
 	if !w.paused && (len(w.pending) >= w.c.cfg.MaxPending || w.pendingBytes >= w.c.cfg.MaxPendingBytes) {
 		w.paused = true
 		w.c.cl.PauseFetchPartitions(map[string][]int32{w.tp.topic: {w.tp.partition}})
@@ -172,11 +177,15 @@ func (w *worker) process(batch []Record) bool {
 
 func (w *worker) measure(last Record) {
 	w.mu.Lock()
-	lag := max(0, w.highWater-last.Offset-1)
-	w.mu.Unlock()
-	m, p := w.c.conn.metrics, strconv.Itoa(int(w.tp.partition))
-	m.lag.WithLabelValues(w.c.cfg.Group, w.tp.topic, p).Set(float64(lag))
-	m.delay.WithLabelValues(w.c.cfg.Group, w.tp.topic, p).Set(w.c.conn.opts.Now().Sub(last.Timestamp).Seconds())
+	defer w.mu.Unlock()
+	w.settled = last.Offset + 1
+	w.setLag()
+	w.c.conn.metrics.delay.WithLabelValues(w.c.cfg.Group, w.tp.topic, strconv.Itoa(int(w.tp.partition))).Set(w.c.conn.opts.Now().Sub(last.Timestamp).Seconds())
+}
+
+// setLag is called when records come as well as when they are done: a handler that never succeeds falls behind.
+func (w *worker) setLag() {
+	w.c.conn.metrics.lag.WithLabelValues(w.c.cfg.Group, w.tp.topic, strconv.Itoa(int(w.tp.partition))).Set(float64(max(0, w.highWater-w.settled)))
 }
 
 // seenBefore counts the records which this process gave to the handler before, and remembers these.

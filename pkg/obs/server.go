@@ -24,6 +24,12 @@ func NewRegistry() *prometheus.Registry {
 	return r
 }
 
+// Silence is the metric of how long a dependency has given no answer: what is known by asking it, a lag or a backlog, is that old.
+func Silence(dependency string, silent func() time.Duration) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "weir_dependency_silent_seconds", ConstLabels: prometheus.Labels{"dependency": dependency},
+		Help: "Seconds since a dependency last answered this process, which asks it every few seconds."}, func() float64 { return silent().Seconds() })
+}
+
 // Server answers /healthz, /readyz, /metrics and /catalogz. Add everything before it serves.
 type Server struct {
 	registry *prometheus.Registry

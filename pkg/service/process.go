@@ -42,10 +42,11 @@ type Process struct {
 	Conn     *bus.Conn
 	Producer *bus.Producer
 	Admin    *bus.Admin
-	// Kafka is a readiness check: it has answered once its topics are as declared.
+	// Kafka is a readiness check: it has answered once its topics are as declared, and answers since.
 	Kafka  *lifecycle.Dependency
 	Server *obs.Server
 
+	deps       Deps
 	name, http string
 	listener   net.Listener
 }
@@ -60,7 +61,7 @@ func New(name string, s Settings, deps Deps, writes ...bus.Topic) (*Process, err
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{Group: lifecycle.New(deps.Log, shutdownDeadline), Conn: conn, Kafka: lifecycle.NewDependency("Kafka", deps.Log),
+	p := &Process{Group: lifecycle.New(deps.Log, shutdownDeadline), Conn: conn, deps: deps,
 		Server: obs.NewServer(deps.Registry), name: name, http: s.HTTP, listener: deps.Listener}
 	if p.Admin, err = conn.Admin(); err != nil {
 		return nil, err
@@ -68,8 +69,17 @@ func New(name string, s Settings, deps Deps, writes ...bus.Topic) (*Process, err
 	if p.Producer, err = conn.Producer(bus.ProducerConfig{}, writes...); err != nil {
 		return nil, err
 	}
-	p.Server.AddCheck("kafka", p.Kafka.Check)
+	p.Kafka = p.DependsOn("kafka")
+	p.Add("kafka answers", lifecycle.Consumers, func(ctx context.Context) error { p.Kafka.Watch(ctx, p.Admin.Answers); return nil })
 	return p, nil
+}
+
+// DependsOn makes a dependency that is a readiness check and a metric. Somebody must ask it.
+func (p *Process) DependsOn(name string) *lifecycle.Dependency {
+	d := lifecycle.NewDependency(name, p.deps.Log, p.deps.Now)
+	p.Server.AddCheck(name, d.Check)
+	p.deps.Registry.MustRegister(obs.Silence(name, d.Silent))
+	return d
 }
 
 // Follow adds a follower of a topic, whose readiness is the process'.

@@ -6,12 +6,16 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/embedded/part"
 	"github.com/weir-project/weir/pkg/lifecycle"
 	"github.com/weir-project/weir/pkg/service"
 	"github.com/weir-project/weir/pkg/testkit"
@@ -84,6 +88,64 @@ func TestProcess(t *testing.T) {
 		}
 	case <-time.After(limit):
 		t.Error("did not end")
+	}
+}
+
+// Goal: a process whose Kafka is away says so, by name and for how long, and is ready again when it is back. Method: the broker goes
+// and comes back at its port; the test moves the clock, so that nobody waits.
+func TestKafkaFallsSilent(t *testing.T) {
+	port, err := part.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	address, broker := testkit.KafkaCluster(t, kfake.Ports(port), kfake.DataDir(dir))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ahead atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	settings := service.Settings{Kafka: address, LogLevel: "info", LogFormat: "json"}
+	s, err := service.New("test", settings, service.Deps{Log: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), Now: now, Listener: l}, topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	within, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(within) }()
+	if !s.Kafka.Wait(within, s.Admin.Ping) {
+		t.Fatal("Kafka never answered")
+	}
+	becomes := func(want int, says string) {
+		t.Helper()
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for ; ; <-tick.C {
+			if want != http.StatusOK {
+				ahead.Add(int64(time.Minute)) // whenever the last answer came
+			}
+			code, body := get(t, "http://"+l.Addr().String()+"/readyz")
+			if code == want && strings.Contains(body, says) {
+				return
+			}
+			if within.Err() != nil {
+				t.Fatalf("never %d %s: %d %s", want, says, code, body)
+			}
+		}
+	}
+	becomes(http.StatusOK, "")
+	broker.Close()
+	becomes(http.StatusServiceUnavailable, "0s: kafka: ") // silent for minutes, and why
+	if _, body := get(t, "http://"+l.Addr().String()+"/metrics"); !strings.Contains(body, `weir_dependency_silent_seconds{dependency="kafka"}`) {
+		t.Errorf("no metric says so:\n%s", body)
+	}
+	testkit.KafkaCluster(t, kfake.Ports(port), kfake.DataDir(dir))
+	becomes(http.StatusOK, "")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

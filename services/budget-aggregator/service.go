@@ -64,10 +64,10 @@ func build(cfg Config, deps service.Deps, table windowTable) (*service.Process, 
 			return s.Consume(ctx, c, topics.LedgerEntries, topics.BudgetWindows)
 		})
 	}
-	answers := lifecycle.NewDependency("ClickHouse", deps.Log)
-	s.Server.AddCheck("clickhouse", answers.Check)
+	answers := s.DependsOn("clickhouse")
 	s.Add("clickhouse answers", lifecycle.Stores, func(ctx context.Context) error {
 		answers.Wait(ctx, table.Ping)
+		answers.Watch(ctx, table.Ping)
 		return nil
 	})
 	return s, nil

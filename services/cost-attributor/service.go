@@ -87,14 +87,14 @@ func addSink(s *service.Process, cfg Config, deps service.Deps) error {
 	if err != nil {
 		return err
 	}
-	tables := lifecycle.NewDependency("ClickHouse", deps.Log)
-	s.Server.AddCheck("clickhouse", tables.Check)
+	tables := s.DependsOn("clickhouse")
 	s.Add("ledger-sink", lifecycle.Consumers, func(ctx context.Context) error {
 		if !tables.Wait(ctx, ledger.Probe) {
 			return nil
 		}
 		return consume(ctx, s, entries)
 	})
+	s.Add("clickhouse answers", lifecycle.Stores, func(ctx context.Context) error { tables.Watch(ctx, ledger.Ping); return nil })
 	s.Add("clickhouse", lifecycle.Stores, func(ctx context.Context) error {
 		<-ctx.Done()
 		return ledger.Close()

@@ -18,6 +18,7 @@ import (
 	"github.com/weir-project/weir/pkg/embedded/part"
 	"github.com/weir-project/weir/pkg/gen/migrations"
 	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/lifecycle"
 	"github.com/weir-project/weir/pkg/migrate"
 	"github.com/weir-project/weir/pkg/outbox"
 	"github.com/weir-project/weir/pkg/service"
@@ -146,11 +147,12 @@ func testConfig(url, kafkaURL string) Config {
 // newRelay makes a bare relay whose acknowledgements a test can interfere with.
 func newRelay(t testing.TB, cfg Config, produce func(context.Context, ...bus.Record) error) *relay {
 	t.Helper()
-	m, err := newMetrics(prometheus.NewRegistry())
+	postgres := lifecycle.NewDependency("postgres", slog.New(slog.DiscardHandler), time.Now)
+	m, err := newMetrics(prometheus.NewRegistry(), time.Now, postgres)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &relay{cfg: cfg, log: slog.New(slog.DiscardHandler), metrics: m, now: time.Now, produce: produce, writes: []bus.Topic{topics.UsageEvents}, byDefault: topics.UsageEvents}
+	return &relay{cfg: cfg, log: slog.New(slog.DiscardHandler), metrics: m, now: time.Now, postgres: postgres, produce: produce, writes: []bus.Topic{topics.UsageEvents}, byDefault: topics.UsageEvents}
 }
 
 func newProducer(t testing.TB, b *broker) *bus.Producer {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-project/weir/pkg/bus"
+	"github.com/weir-project/weir/pkg/lifecycle"
 	"github.com/weir-project/weir/pkg/obs"
 	"github.com/weir-project/weir/pkg/outbox"
 )
@@ -33,7 +34,8 @@ type relay struct {
 	writes    []bus.Topic
 	byDefault bus.Topic
 
-	standing    atomic.Bool // has led or stood by, so the database was there
+	postgres    *lifecycle.Dependency // asked whenever the backlog is measured
+	standing    atomic.Bool           // has led or stood by
 	rotatedAt   time.Time
 	sinceRotate int
 }
@@ -67,6 +69,7 @@ func (r *relay) session(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		r.postgres.Note(nil)
 		r.standing.Store(true)
 		if led {
 			break
@@ -77,8 +80,8 @@ func (r *relay) session(ctx context.Context) error {
 		pause(ctx, r.cfg.Standby)
 	}
 	r.log.Info("leading")
-	r.metrics.leader.Set(1)
-	defer r.metrics.leader.Set(0)
+	r.metrics.leads.Store(true)
+	defer r.metrics.leads.Store(false)
 	return r.lead(ctx, s)
 }
 
@@ -167,6 +170,7 @@ func (r *relay) rotate(ctx context.Context, s *outbox.Session, published int) er
 func (r *relay) measure(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := r.measureSession(ctx); err != nil && ctx.Err() == nil {
+			r.postgres.Note(err)
 			r.metrics.failures.WithLabelValues(onPostgres).Inc()
 			r.log.Warn("cannot measure the backlog", "error", err)
 			pause(ctx, r.cfg.Standby)
@@ -186,8 +190,9 @@ func (r *relay) measureSession(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		r.postgres.Note(nil)
 		r.metrics.backlog.Set(float64(b.Rows))
-		r.metrics.oldest.Set(b.Oldest.Seconds())
+		r.metrics.measured(b.Oldest)
 		r.metrics.parkedRows.Set(float64(b.Parked))
 		if !pause(ctx, measureEvery) {
 			return nil

@@ -22,14 +22,15 @@ func New(cfg Config, deps service.Deps) (*service.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := newMetrics(deps.Registry)
+	postgres := s.DependsOn("postgres")
+	m, err := newMetrics(deps.Registry, deps.Now, postgres)
 	if err != nil {
 		return nil, fmt.Errorf("outbox-relay: %w", err)
 	}
-	r := &relay{cfg: cfg, log: deps.Log, metrics: m, now: deps.Now, produce: s.Producer.Produce, writes: writes, byDefault: topics.UsageEvents}
-	s.Server.AddCheck("postgres", func(context.Context) error {
+	r := &relay{cfg: cfg, log: deps.Log, metrics: m, now: deps.Now, postgres: postgres, produce: s.Producer.Produce, writes: writes, byDefault: topics.UsageEvents}
+	s.Server.AddCheck("lead", func(context.Context) error {
 		if !r.standing.Load() {
-			return errors.New("has not answered yet")
+			return errors.New("has neither led nor stood by yet")
 		}
 		return nil
 	})
