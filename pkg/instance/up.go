@@ -233,7 +233,7 @@ func (d Dir) Down(say func(format string, args ...any)) error {
 			parts = append(parts, p.Part.Stop)
 		}
 	}
-	say("stopping %d services", len(services))
+	say("stopping %d services of the instance in %s", len(services), d)
 	serviceErr := stopAll(services, serviceGrace)
 	if redis, ok := s.Part("redis"); ok && (!redis.Ours() || redis.Alive()) {
 		if err := seal(sealBy, s); err != nil {

@@ -33,6 +33,7 @@ writes what an administrator would run instead: topics and ACLs for Kafka, SQL w
 			if f.print {
 				return printInit(c.OutOrStdout(), f.replication)
 			}
+			a.sayOtherDir(c.ErrOrStderr())
 			return a.runInit(c.Context(), c.OutOrStdout(), f)
 		},
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -90,6 +91,20 @@ func wrapArgs(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		wrapArgs(sub)
 	}
+}
+
+// sayOtherDir warns who stands in a folder with an instance of its own that WEIR_DIR, as eval "$(weir env)" exports it, names
+// another.
+func (a *app) sayOtherDir(out io.Writer) {
+	named := os.Getenv("WEIR_DIR")
+	here, err := os.Stat(usualDir)
+	if named == "" || a.dirGiven || err != nil {
+		return
+	}
+	if there, err := os.Stat(named); err == nil && os.SameFile(here, there) {
+		return
+	}
+	newProgress(out).say("WEIR_DIR names %s, so the instance in %s here is left alone; `unset WEIR_DIR`, or give --dir", named, usualDir)
 }
 
 // usualDir is where an instance lives unless somebody says otherwise.

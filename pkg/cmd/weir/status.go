@@ -31,6 +31,7 @@ func (a *app) status(ctx context.Context, out io.Writer) error {
 		}
 	} else {
 		var reasons []string
+		fmt.Fprintf(out, "instance in %s\n", a.dir)
 		w := newTable(out)
 		fmt.Fprintln(w, "NAME\tKIND\tSTATE\tPID\tADDRESS")
 		for _, p := range st.Parts {

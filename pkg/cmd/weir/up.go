@@ -57,11 +57,13 @@ func (a *app) up(c *cobra.Command, f upFlags) error {
 	if err != nil {
 		return misuse("--dir: %w", err)
 	}
+	a.sayOtherDir(c.ErrOrStderr())
 	external := map[string]string{}
 	for name, address := range f.external {
 		external[name] = *address
 	}
 	progress := newProgress(c.ErrOrStderr())
+	progress.say("starting the instance in %s", dir)
 	s, err := instance.Up(c.Context(), instance.Config{
 		Dir: instance.Dir(dir), Bin: filepath.Dir(self), Self: self, Replicas: replicas, ApacheKafka: f.apacheKafka,
 		External: external, Say: progress.say, Reporter: progress,
@@ -108,6 +110,7 @@ func (a *app) downCmd() *cobra.Command {
 			if !a.json {
 				say = newProgress(c.ErrOrStderr()).say
 			}
+			a.sayOtherDir(c.ErrOrStderr())
 			err := instance.Dir(a.dir).Down(say)
 			if errors.Is(err, instance.ErrNone) {
 				return no("%w", err)

@@ -140,7 +140,7 @@ func checkStatus(t *testing.T, p *place) {
 		t.Errorf("parts %v, services %v", parts, services)
 	}
 	text := p.must("status")
-	if lines := strings.Split(strings.TrimSpace(text.out), "\n"); len(lines) != 11 || strings.Contains(text.out, "weir:weir@") {
+	if lines := strings.Split(strings.TrimSpace(text.out), "\n"); len(lines) != 12 || !strings.Contains(lines[0], p.dir) || strings.Contains(text.out, "weir:weir@") {
 		t.Errorf("status:\n%s", text.out)
 	}
 }
