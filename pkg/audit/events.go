@@ -136,10 +136,11 @@ func (c *eventCheck) counted(ev usageevent.Event) bool {
 	if ev.Data.ResponseID == "" {
 		return false
 	}
+	provider := providerName(ev.Data.Provider)
 	if ev.Subject == "" {
-		return c.anyResponse[[2]string{ev.Data.Provider, ev.Data.ResponseID}]
+		return c.anyResponse[[2]string{provider, ev.Data.ResponseID}]
 	}
-	_, ok := c.responses[identity{ev.Subject, ev.Data.Provider, ev.Data.ResponseID}]
+	_, ok := c.responses[identity{ev.Subject, provider, ev.Data.ResponseID}]
 	return ok
 }
 

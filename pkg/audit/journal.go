@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -103,10 +104,14 @@ func (j *journal) add(rec bus.Record, r *Report) {
 	named := [2]string{m.GetSource(), m.GetEventId()}
 	j.anyTenant[named] = append(j.anyTenant[named], n)
 	if m.GetResponseId() != "" {
-		j.responses[identity{m.GetTenantId(), m.GetProvider(), m.GetResponseId()}] = n
-		j.anyResponse[[2]string{m.GetProvider(), m.GetResponseId()}] = true
+		provider := providerName(m.GetProvider())
+		j.responses[identity{m.GetTenantId(), provider, m.GetResponseId()}] = n
+		j.anyResponse[[2]string{provider, m.GetResponseId()}] = true
 	}
 }
+
+// providerName is a provider without regard to case and blanks around: the books write it so, events as it was said.
+func providerName(said string) string { return strings.ToLower(strings.TrimSpace(said)) }
 
 // noteBudget remembers whose counters must be in Redis.
 func (j *journal) noteBudget(m *weirv1.LedgerEntry) {

@@ -99,6 +99,9 @@ func textOfNull(s string) bool {
 	return false
 }
 
+// IsNothing reports whether a text says nothing: it is empty, blank, or what programs print for nothing.
+func IsNothing(s string) bool { return textOfNull(s) }
+
 // requiredID reads an id that must be there.
 func requiredID(name, s string, limit int) *Error {
 	if textOfNull(s) {

@@ -11,6 +11,7 @@ import (
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/pricing"
+	"github.com/weir-project/weir/pkg/domain/usage"
 	"github.com/weir-project/weir/pkg/identity"
 	"github.com/weir-project/weir/pkg/usageevent"
 )
@@ -48,6 +49,8 @@ func (s *Service) prepare(c *caller, req *reserveRequest, p *prepared) error {
 		return wrong
 	}
 
+	req.Provider = usage.ProviderName(req.Provider) // a kill may be of the name as it was said
+
 	// load
 	execution, err := s.execution(c.tenant, string(req.ExecutionToken), p.now)
 	if err != nil {
@@ -74,8 +77,9 @@ func (s *Service) conclude(c *caller, p *prepared, reply *budgetstore.Reply) (an
 }
 
 func (req reserveRequest) check() *Problem {
-	if p := first(checkID("reservation_id", req.ReservationID), checkName("provider", req.Provider), checkName("model", req.Model),
-		unfit(usageevent.CheckID("provider", req.Provider)),
+	provider := usage.ProviderName(req.Provider)
+	if p := first(checkID("reservation_id", req.ReservationID), checkName("provider", provider), checkName("model", req.Model),
+		unfit(usageevent.CheckID("provider", provider)),
 		checkOptionalID("agent_id", req.AgentID), checkOptionalID("parent_agent_id", req.ParentAgentID),
 		checkOptionalID("cost_center", req.CostCenter)); p != nil {
 		return p

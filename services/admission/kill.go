@@ -12,6 +12,7 @@ import (
 	"github.com/weir-project/weir/pkg/catalog"
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/pricing"
+	"github.com/weir-project/weir/pkg/domain/usage"
 )
 
 // killInterval is how often each replica compares what it knows with the mirror: a replica that has lost Kafka stops
@@ -121,7 +122,7 @@ func (s *Service) names(provider, model string) (providers, models []string) {
 	if model == "" {
 		return nil, nil
 	}
-	providers, models = []string{provider}, []string{model}
+	providers, models = []string{provider, usage.ProviderName(provider)}, []string{model}
 	if v, _, err := s.catalogs.prices.Book().At(provider, model, s.deps.Now()); err == nil {
 		providers, models = append(providers, v.Provider), append(models, v.Model)
 	} else { // it may be held at its provider's dearest rates

@@ -71,6 +71,29 @@ func TestStates(t *testing.T) {
 		"more than $9 million": {func(e *usageevent.Event) {
 			e.Data.Usage = []byte(`{"prompt_tokens":9000000000000,"completion_tokens":1}`)
 		}, "cost_out_of_range", "", ""},
+		"no provider": {func(e *usageevent.Event) { e.Data.Provider = "" }, "no_provider", "", ""},
+		"no provider, meters": {func(e *usageevent.Event) {
+			e.Data.Provider, e.Data.Usage, e.Data.Meters = "null", nil, map[string]money.Decimal{"input_tokens": money.NewDecimal(7)}
+		}, "no_provider", "", ""},
+		"no model":             {func(e *usageevent.Event) { e.Data.Model = "" }, "no_model", "", ""},
+		"a blank model":        {func(e *usageevent.Event) { e.Data.Model = "  " }, "no_model", "", ""},
+		"a model called None":  {func(e *usageevent.Event) { e.Data.Model = "None" }, "no_model", "", ""},
+		"failed, no model":     {func(e *usageevent.Event) { e.Data.Usage, e.Data.Status, e.Data.Model = nil, "FAILED", "" }, "no_model", "", ""},
+		"a cache, no model":    {func(e *usageevent.Event) { e.Data.Usage, e.Data.CacheHit, e.Data.Model = nil, "exact", "" }, "no_model", "", ""},
+		"a cache, no provider": {func(e *usageevent.Event) { e.Data.Usage, e.Data.CacheHit, e.Data.Provider = nil, "exact", "" }, "no_provider", "", ""},
+		"the response names its model": {func(e *usageevent.Event) {
+			e.Data.Usage, e.Data.Model = []byte(`{"model":"gpt-4o","usage":{"prompt_tokens":1000,"completion_tokens":100}}`), ""
+		}, "", "0.0035", ""},
+		"another case": {func(e *usageevent.Event) { e.Data.Provider, e.Data.Model = " OpenAI", "gpt-4o " }, "", "0.0035", ""},
+		"long ago":     {func(e *usageevent.Event) { e.Time = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) }, "", "0.0035", "time_behind"},
+		"a day ago":    {func(e *usageevent.Event) { e.Time = now.Add(-behind) }, "", "0.0035", ""},
+		"long ago, unpriced": {func(e *usageevent.Event) {
+			e.Time, e.Data.Usage, e.Data.Status = now.Add(-behind-1), nil, "PARTIAL"
+		}, "", "NULL", "time_behind unpriced usage_missing"},
+		"a mismatch, far ahead": {func(e *usageevent.Event) {
+			e.Time, e.Data.Model = now.AddDate(1, 0, 0), "gpt-99"
+			e.Data.Usage = []byte(`{"prompt_tokens":1000,"completion_tokens":100,"total_tokens":7,"whatever_tokens":1}`)
+		}, "", "NULL", "time_ahead total_mismatch unknown_usage unpriced"},
 		"far ahead":        {func(e *usageevent.Event) { e.Time = now.AddDate(5, 0, 0) }, "", "0.0035", "time_ahead"},
 		"as far as may be": {func(e *usageevent.Event) { e.Time = now.Add(skew) }, "", "0.0035", ""},
 		"a cache, far ahead": {func(e *usageevent.Event) {
@@ -92,7 +115,8 @@ func TestStates(t *testing.T) {
 		if entries[0].Priced() {
 			raw = entries[0].Raw.String()
 		}
-		if raw != c.raw || strings.Join(entries[0].Flags, " ") != c.flags || entries[0].EventTime.After(now.Add(skew)) {
+		if raw != c.raw || strings.Join(entries[0].Flags, " ") != c.flags || entries[0].EventTime.After(now.Add(skew)) ||
+			entries[0].Provider != "openai" || strings.TrimSpace(entries[0].Model) != entries[0].Model {
 			t.Errorf("%s: %s %v %s", name, raw, entries[0].Flags, entries[0].EventTime)
 		}
 	}

@@ -38,6 +38,10 @@ func rejected(reason, format string, args ...any) *reject {
 // moment, and flagged: what was used is owed, whatever the clock of who says so, but not in a month that has not begun.
 const skew = 5 * time.Minute
 
+// behind is how long before its record's timestamp an event may say that it was, without a flag: whatever a day of an outage
+// held back. An older one is booked in its own windows all the same, which restates them.
+const behind = 24 * time.Hour
+
 // verified is a decoded event with what was proved about it.
 type verified struct {
 	event  usageevent.Event
@@ -116,6 +120,18 @@ func eventTime(ev usageevent.Event, r bus.Record) time.Time {
 		return latest
 	}
 	return ev.Time
+}
+
+// timeFlag is what is odd of the event's time, beside when it was recorded; "" for nothing. It follows from the record alone.
+func (v *verified) timeFlag(recorded time.Time) string {
+	switch {
+	case v.event.Time.After(v.at):
+		return ledger.FlagTimeAhead
+	case recorded.Sub(v.at) > behind:
+		return ledger.FlagTimeBehind
+	default:
+		return ""
+	}
 }
 
 // recordedAt is the record's timestamp, kept within what every store of ours can hold.

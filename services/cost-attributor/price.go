@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weir-project/weir/pkg/bus"
@@ -31,7 +32,7 @@ func (c catalogs) facts(v verified, r bus.Record) (ledger.Facts, error) {
 	f := ledger.Facts{
 		Message: message(v), Tenant: v.tenant, Source: v.event.Source, EventID: v.event.ID, ResponseID: d.ResponseID, ContentHash: usageevent.ContentHash(v.event),
 		EventTime: v.at, RecordedAt: recordedAt(r), At: ledger.Position{Topic: r.Topic.Name(), Partition: r.Partition, Offset: r.Offset},
-		Provider: d.Provider, Model: d.Model, ServiceTier: d.ServiceTier, Status: ledger.Status(d.Status), ErrorCode: d.ErrorCode,
+		Provider: usage.ProviderName(d.Provider), Model: strings.TrimSpace(d.Model), ServiceTier: d.ServiceTier, Status: ledger.Status(d.Status), ErrorCode: d.ErrorCode,
 		Lineage: v.lineage, ReservationID: d.ReservationID,
 	}
 	at := v.at
@@ -56,8 +57,8 @@ func (c catalogs) facts(v verified, r bus.Record) (ledger.Facts, error) {
 	if err != nil {
 		return f, err
 	}
-	if f.Hold == nil && v.event.Time.After(v.at) {
-		f.Flags = append(f.Flags, ledger.FlagTimeAhead)
+	if flag := v.timeFlag(f.RecordedAt); f.Hold == nil && flag != "" {
+		f.Flags = slices.Sorted(slices.Values(append(slices.Clone(f.Flags), flag)))
 	}
 	if err = c.price(u, at, &f); err == nil && f.Hold != nil { // what only the one that granted a model can say
 		f.Flags = slices.Compact(slices.Sorted(slices.Values(slices.Concat(f.Flags, d.Reservation.Flags))))
@@ -101,7 +102,7 @@ func read(v verified, f *ledger.Facts) (usage.Usage, error) {
 		return u, err
 	case d.CacheHit != "":
 		f.Status, f.Flags, f.Costing = ledger.Success, []string{ledger.FlagCacheHit}, &pricing.Costing{}
-		f.Model, f.ServiceTier, f.ResponseID = d.Model, d.ServiceTier, "" // the response is that of the call which filled the cache
+		f.ServiceTier, f.ResponseID = d.ServiceTier, "" // the response is that of the call which filled the cache
 		return u, nil
 	case d.Usage != nil && f.Message != ledger.Estimate && f.Message != ledger.Expiry:
 		f.RawUsage, f.NormaliserVersion = d.Usage, usage.NormaliserVersion
@@ -117,7 +118,7 @@ func read(v verified, f *ledger.Facts) (usage.Usage, error) {
 	if usageevent.CheckID("response_id", u.ResponseID) == nil { // the text of a null would make strangers one call
 		f.ResponseID = cmp.Or(d.ResponseID, u.ResponseID)
 	}
-	f.Model, f.ServiceTier = cmp.Or(d.Model, u.Model), u.ServiceTier
+	f.Model, f.ServiceTier = cmp.Or(f.Model, strings.TrimSpace(u.Model)), u.ServiceTier
 	return u, nil
 }
 

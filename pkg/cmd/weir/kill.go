@@ -13,6 +13,7 @@ import (
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/catalog"
 	"github.com/weir-project/weir/pkg/domain/admit"
+	"github.com/weir-project/weir/pkg/domain/usage"
 	"github.com/weir-project/weir/pkg/gen/topics"
 )
 
@@ -33,6 +34,9 @@ func (a *app) killSwitchCmd(verb, short string, on bool) *cobra.Command {
 		Use: verb + " --all | --tenant T | --provider P | --model M", Short: short, Args: cobra.NoArgs,
 		Long: short + ".\n\nIt returns once every running service has applied it. The reason is told to the callers that are stopped.",
 		RunE: func(c *cobra.Command, _ []string) error {
+			if on { // as it is in reservations; one to be lifted may be older
+				provider = usage.ProviderName(provider)
+			}
 			scope, err := killScope(all, tenant, provider, model)
 			if err != nil {
 				return err

@@ -8,5 +8,8 @@ const (
 	FlagDearerModel = "dearer_model"
 )
 
+// FlagTimeBehind: the event was dated long before it was recorded, so it is booked in windows that may have been billed.
+const FlagTimeBehind = "time_behind"
+
 // FlagTimeAhead: the event was dated so far after its record that it is booked at the latest time that one may say.
 const FlagTimeAhead = "time_ahead"

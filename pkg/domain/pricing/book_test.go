@@ -112,6 +112,9 @@ func TestLookup(t *testing.T) {
 		{"cohere", "command-a-03-2025", "command-a-03-2025", false},
 		{"cohere", "rerank-v3.5", "rerank-v3.5", false},
 		{"gcp.gemini", "gemini-2.5-flash", "gemini/gemini-2.5-flash", false},
+		{"GCP.Gemini", "gemini-2.5-flash", "gemini/gemini-2.5-flash", false},
+		{" OpenAI\t", "gpt-5-2025-08-07", "gpt-5", true},
+		{"OPENAI", "GPT-5", "", false}, // a model's name is its own
 		{"gemini", "gemini/gemini-2.5-flash", "gemini/gemini-2.5-flash", false},
 		{"gcp.vertex_ai", "gemini-2.5-flash", "gemini/gemini-2.5-flash", false},
 		{"aws.bedrock", "anthropic.claude-sonnet-4-5-20250929-v1:0", "anthropic.claude-sonnet-4-5-20250929-v1:0", false},

@@ -3,6 +3,8 @@ package pricing
 import (
 	"strings"
 	"time"
+
+	"github.com/weir-project/weir/pkg/domain/usage"
 )
 
 // BookNames are the names under which the book may list a provider.
@@ -13,9 +15,11 @@ const maxNames = 9
 
 // bookNames maps the provider name of an event (OpenTelemetry's) to the names
 // under which a price source may list it, in the order of search. A name that
-// is not here is the source's own. They are appended to room.
+// is not here is the source's own; where that has upper case, it is found by
+// the same spelling. They are appended to room.
 func bookNames(room []string, provider string) []string {
-	switch provider {
+	said := provider
+	switch provider = usage.ProviderName(said); provider {
 	case "azure.ai.openai", "azure":
 		return append(room, "azure", "azure_ai")
 	case "azure.ai.inference":
@@ -43,6 +47,9 @@ func bookNames(room []string, provider string) []string {
 		return append(room, "hosted_vllm", "vllm")
 	case "openai":
 		return append(room, "openai", "text-completion-openai")
+	}
+	if said != provider {
+		room = append(room, said)
 	}
 	return append(room, provider)
 }

@@ -34,12 +34,14 @@ type dialect struct {
 
 // Normalise turns what a provider returned into disjoint meters. raw is the
 // whole response object, or its bare usage object, or {"stream": [chunk, …]}
-// with the chunks as received. provider has the OpenTelemetry name, api is
+// with the chunks as received. provider has the OpenTelemetry name (in
+// any case: ProviderName), api is
 // one of the names of the switch below; "" is the provider's usual api.
 //
 // A payload without usage gives the flag usage_missing and no meters. Errors
 // wrap ErrUnknownAPI, ErrMalformed, ErrNegative, ErrTooLarge or ErrAggregate.
 func Normalise(provider, api string, raw []byte) (Usage, error) {
+	provider = ProviderName(provider)
 	u := reading{Usage: Usage{Provider: provider, Meters: Meters{}}}
 	of := choose(provider, api)
 	if of.parse == nil {

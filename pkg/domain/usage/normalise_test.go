@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -53,6 +54,14 @@ func TestMissingIsNotZero(t *testing.T) {
 			if err != nil || !u.Missing() || len(u.Meters) != 0 || u.ContextTokens != nil {
 				t.Errorf("%s %s: %+v, %v", api, raw, u, err)
 			}
+		}
+	}
+	for _, provider := range []string{"Perplexity", " GCP.gemini"} { // with an api that several providers have, in ways of their own
+		raw := []byte(`{"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":20}}`)
+		got, err := usage.Normalise(provider, "chat.completions", raw)
+		want, err2 := usage.Normalise(usage.ProviderName(provider), "chat.completions", raw)
+		if err != nil || err2 != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v %v, want %+v %v", provider, got, err, want, err2)
 		}
 	}
 	u, err := usage.Normalise("openai", "responses", []byte(`{"usage":{"input_tokens":0,"output_tokens":0}}`))

@@ -6,6 +6,7 @@
 package consumed
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 
@@ -22,6 +23,9 @@ const (
 	UnknownMeter usageevent.Reason = "unknown_meter"
 	// Aggregate: it sums up calls that are billed on their own.
 	Aggregate usageevent.Reason = "aggregate"
+	// NoProvider, NoModel: nothing says whose price it has. That is not an unknown price, which may come.
+	NoProvider usageevent.Reason = "no_provider"
+	NoModel    usageevent.Reason = "no_model"
 	// NoUsage: nothing says what a call used that did not fail.
 	NoUsage usageevent.Reason = "no_usage"
 )
@@ -30,6 +34,20 @@ const (
 // admission says that it stands in for them. A cache hit used nothing. Whoever does not believe a reservation leaves it out
 // of d. The error is a *usageevent.Error.
 func Usage(d usageevent.Data) (usage.Usage, error) {
+	if d.Reservation != nil { // admission knew whose call it was, and has acknowledged it
+		return read(d)
+	}
+	if usageevent.IsNothing(d.Provider) {
+		return usage.Usage{}, &usageevent.Error{Reason: NoProvider, Detail: "provider is missing"}
+	}
+	u, err := read(d)
+	if err == nil && usageevent.IsNothing(cmp.Or(d.Model, u.Model)) {
+		return u, &usageevent.Error{Reason: NoModel, Detail: "model is missing, and the usage does not name one"}
+	}
+	return u, err
+}
+
+func read(d usageevent.Data) (usage.Usage, error) {
 	u := usage.FromMeters(usage.Meters{})
 	var err error
 	switch r := d.Reservation; {
