@@ -96,14 +96,26 @@ func orZero(s string) string {
 	return s
 }
 
-// checkNanos holds own + external against the counted cost, raw or billed as the plan said.
+// checkNanos holds own + external against the counted cost, raw or billed as the plan said: an amount beyond a counter's bound is not
+// the one that it counts.
 func checkNanos(e entry, s sums, r *Report) {
 	got := e.GetOwnNanos() + e.GetExternalNanos()
-	rawNanos, err1 := money.CeilNano(s.raw)
-	billedNanos, err2 := money.CeilNano(s.billed)
-	if err1 != nil || err2 != nil || got != int64(rawNanos) && got != int64(billedNanos) {
-		r.differ("journal", e.GetId()+" own + external nano-dollars", fmt.Sprintf("%d or %d", rawNanos, billedNanos), fmt.Sprint(got))
+	var either []string
+	for _, cost := range []struct {
+		name string
+		usd  money.USD
+	}{{"raw", s.raw}, {"billed", s.billed}} {
+		nanos, err := money.CeilNano(cost.usd)
+		if err == nil && got == int64(nanos) {
+			return
+		}
+		figure := fmt.Sprintf("%s %d", cost.name, nanos)
+		if err != nil {
+			figure = cost.name + " beyond a counter's bound"
+		}
+		either = append(either, figure)
 	}
+	r.differ("journal", e.GetId()+" own + external nano-dollars", strings.Join(either, " or "), fmt.Sprint(got))
 }
 
 // checkReversal wants the exact negative of an earlier entry.
