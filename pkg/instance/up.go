@@ -68,6 +68,9 @@ func Up(ctx context.Context, c Config) (State, error) {
 	if err := c.checkAddresses(); err != nil {
 		return State{}, err
 	}
+	if err := raiseFiles(c.Say); err != nil {
+		return State{}, err
+	}
 	unlock, err := c.Dir.Lock()
 	if err != nil {
 		return State{}, err
