@@ -49,6 +49,7 @@ func codeTable() []codeLine {
 
 		{codeExecutionNotFound, codes.NotFound, caller, "No such root execution of this tenant.", ""},
 		{codeTooLarge, codes.InvalidArgument, caller, "The body is larger than the call takes. A message above 4 MiB is refused by gRPC itself: RESOURCE_EXHAUSTED, without details.", ""},
+		{codeEncoded, codes.InvalidArgument, caller, "The request has a `Content-Encoding`, such as gzip: bodies are taken as they are. gRPC refuses a message of an encoding that it does not know itself, UNIMPLEMENTED.", ""},
 		{codeNotFound, codes.Unimplemented, caller, "There is no such path.", ""},
 		{codeMethod, codes.Unimplemented, caller, "The path does not take this method; `Allow` lists those that it takes.", ""},
 		{codeInternal, codes.Internal, operator, "A defect of this service, which it has logged.", ""},

@@ -202,7 +202,13 @@ func (w *codeWalk) budgets() {
 	w.refused("a side effect at rung 3", "reading", admit.ReadOnlyMode, reserveOf("r2", 1, "effect", "write"))
 	w.hold("reading", "r2", 1)
 	w.refused("a side effect with no room either", "reading", admit.TenantQuotaExceeded, reserveOf("r3", 50, "effect", "write"), "window", "day")
-	w.refused("never fits", "minute", admit.EstimateExceedsLimit, reserveOf("r3", 200))
+	w.refused("never fits", "minute", admit.EstimateExceedsLimit, reserveOf("r3", 200), "window", "minute", "asked", "2", "ceiling", "1")
+	if got := w.overHTTP(w.w.keys["minute"], reserveOf("r3", 200)); got.raw["used"] != nil {
+		w.w.t.Errorf("used is not what was: %v", got.raw)
+	}
+	if got := w.overGRPC(w.w.keys["minute"], reserveOf("r3", 200)); got.raw["used"] != nil {
+		w.w.t.Errorf("used is not what was: %v", got.raw)
+	}
 	w.refused("never fits, and requests too", "otpm", admit.EstimateExceedsLimit, reserveOf("r3", 200))
 	w.refused("no price", "free", admit.UnknownPrice, reserveOf("r1", 1, "model", "nobody-knows"))
 }
@@ -246,7 +252,18 @@ func (w *codeWalk) callers() {
 	w.refusedBy("a wrong credential", "wk_a_b", admit.Unauthenticated, reserveOf("r2", 1), nil)
 	w.refusedBy("another tenant", w.w.keys["free"], admit.ForbiddenTenant, ask{"GetBudget", "", nil}, []string{"x-weir-tenant", "rpm"})
 	w.refused("a body that is too large", "free", codeTooLarge, ask{"Settle", "r1", object{"error_code": strings.Repeat("x", maxBody)}})
-	for path, want := range map[string]admit.Code{"GET /v1/nothing": codeNotFound, "PUT /v1/budget": codeMethod} {
+	for _, path := range []string{"/v1/reservations", "/v1/events", "/v1/reservations/r1/settle"} {
+		status, out, header := w.do("POST", path, w.w.keys["free"], "\x1f\x8b\x08", "Content-Encoding", "gzip", "Content-Type", "application/json")
+		w.w.want(path, status, out, 415, "code", string(codeEncoded), "field", "Content-Encoding", "title", title(codeEncoded))
+		if header.Get("Accept-Encoding") != "identity" {
+			w.w.t.Errorf("%s: %v", path, header)
+		}
+	}
+	w.seen[codeEncoded] = true
+	status, out, _ := w.do("GET", "/v1/reservations/r1", w.w.keys["free"], nil, "Content-Encoding", "identity")
+	w.w.want("identity", status, out, 200)
+	for path, want := range map[string]admit.Code{"GET /v1/nothing": codeNotFound, "GET //v1/budget": codeNotFound, "GET /v1/./budget": codeNotFound,
+		"POST //v1/reservations": codeNotFound, "GET /v1/x/../budget": codeNotFound, "PUT //v1/budget": codeNotFound, "PUT /v1/budget": codeMethod} {
 		method, path, _ := strings.Cut(path, " ")
 		status, out, header := w.do(method, path, w.w.keys["free"], nil)
 		w.w.want(path, status, out, statusOf(want), "code", string(want), "title", title(want))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -114,9 +115,9 @@ func estimate(given map[string]json.Number, v pricing.Version) (pricing.Estimate
 			continue
 		}
 		found++
-		n, err := number.Int64()
-		if err != nil || n < 0 || n > admit.Unlimited {
-			return pricing.Estimate{}, invalid("estimate."+f.name, fmt.Sprintf("estimate.%s is %.40s, not a whole number of tokens from 0 to %d, written in digits.", f.name, number, admit.Unlimited))
+		n, whole := wholeNumber(number)
+		if !whole || n < 0 || n > admit.Unlimited {
+			return pricing.Estimate{}, invalid("estimate."+f.name, fmt.Sprintf("estimate.%s is %.40s, not a whole number of tokens from 0 to %d.", f.name, number, admit.Unlimited))
 		}
 		*f.to = max(*f.to, n)
 	}
@@ -135,6 +136,28 @@ func estimate(given map[string]json.Number, v pricing.Version) (pricing.Estimate
 		return pricing.Estimate{}, invalid("estimate.max_output_tokens", "estimate.max_output_tokens is missing or 0, and the price book does not know this model's maximum.")
 	}
 	return e, nil
+}
+
+// wholeNumber reads a whole number in whatever way JSON writes it: 1000, 1000.0 and 1e3 are one.
+func wholeNumber(number json.Number) (int64, bool) {
+	if n, err := number.Int64(); err == nil {
+		return n, true
+	}
+	d, err := money.ParseDecimal(number.String())
+	if err != nil {
+		return 0, false
+	}
+	return d.Int64()
+}
+
+// spelled is a quantity as a repeat must state it: a whole one in digits, however it was written.
+func spelled(number json.Number) string {
+	if strings.ContainsAny(number.String(), ".eE") {
+		if n, whole := wholeNumber(number); whole {
+			return strconv.FormatInt(n, 10)
+		}
+	}
+	return number.String()
 }
 
 // generates reports whether a model of this mode writes tokens, so that an estimate without output would be too low.
@@ -186,7 +209,7 @@ func content(req *reserveRequest, c *call) admit.Content {
 		Parent: c.ParentAgent, CostCentre: c.CostCenter, Depth: int64(c.Depth), LeaseSeconds: req.LeaseSeconds}
 	out.Meters = make([]admit.Meter, 0, len(req.Estimate))
 	for name, quantity := range req.Estimate {
-		out.Meters = append(out.Meters, admit.Meter{Name: name, Quantity: quantity.String()})
+		out.Meters = append(out.Meters, admit.Meter{Name: name, Quantity: spelled(quantity)})
 	}
 	slices.SortFunc(out.Meters, func(a, b admit.Meter) int { return strings.Compare(a.Name, b.Name) })
 	return out

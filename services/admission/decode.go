@@ -61,13 +61,24 @@ func tooLong(r *http.Request, most int64) *Problem {
 	return nil
 }
 
+// encoded refuses a body that is not sent as it is: nobody here would decode it.
+func encoded(r *http.Request) *Problem {
+	as := strings.Join(r.Header["Content-Encoding"], ", ") // the name is as net/http stores it
+	if as == "" || strings.EqualFold(as, "identity") {
+		return nil
+	}
+	p := problem(codeEncoded, fmt.Sprintf("Content-Encoding is %.40q: send the body without one.", as))
+	p.Field = "Content-Encoding"
+	return p
+}
+
 func tooLarge(most int64) *Problem {
 	return problem(codeTooLarge, fmt.Sprintf("The body is larger than %d bytes.", most))
 }
 
 // readBody reads a whole body of at most so many bytes, into room where it fits. The request has none then.
 func readBody(w http.ResponseWriter, r *http.Request, most int64, room []byte) ([]byte, *Problem) {
-	if p := tooLong(r, most); p != nil {
+	if p := first(tooLong(r, most), encoded(r)); p != nil {
 		return nil, p
 	}
 	var body []byte

@@ -36,10 +36,16 @@ func TestWrongKindsSayWhatIsWanted(t *testing.T) {
 
 // Goal: a number that is not taken is named with its member, and with what is taken.
 func TestNumbersSayWhatIsAllowed(t *testing.T) {
-	for number, want := range map[string]string{"1e3": "from 0 to 9007199254740991", "9007199254740992": "from 0 to 9007199254740991", "-1": "from 0 to", "0.5": "from 0 to"} {
+	for number, want := range map[string]string{"1e16": "from 0 to 9007199254740991", "1e-3": "from 0 to", "9007199254740992": "from 0 to 9007199254740991", "-1": "from 0 to", "0.5": "from 0 to"} {
 		_, p := estimate(quantities{"input_tokens": json.Number(number)}, flat())
 		if p == nil || p.Field != "estimate.input_tokens" || !strings.Contains(p.Detail, want) || !strings.Contains(p.Detail, number) {
 			t.Errorf("%s: %+v", number, p)
+		}
+	}
+	for _, number := range []string{"1000", "1000.0", "1e3", "1E+3", "0.1e4", "10000e-1"} { // as a settle takes them
+		e, p := estimate(quantities{"input_tokens": json.Number(number), "max_output_tokens": "1"}, flat())
+		if p != nil || e.InputTokens != 1000 || spelled(json.Number(number)) != "1000" {
+			t.Errorf("%s: %+v %+v", number, e, p)
 		}
 	}
 	_, p := estimate(quantities{"input_tokens": "1", "web_search_requests": "-1"}, flat())

@@ -16,6 +16,7 @@ import (
 	"github.com/weir-project/weir/pkg/domain/ledger"
 	"github.com/weir-project/weir/pkg/domain/lineage"
 	"github.com/weir-project/weir/pkg/domain/pricing"
+	"github.com/weir-project/weir/pkg/domain/usage"
 	"github.com/weir-project/weir/pkg/identity"
 	"github.com/weir-project/weir/pkg/usageevent"
 	"github.com/weir-project/weir/pkg/usageevent/consumed"
@@ -56,6 +57,7 @@ func TestAcceptedMeansBooked(t *testing.T) {
 		if reserve.check() != nil || x.check() != nil {
 			return
 		}
+		reserve.Provider = usage.ProviderName(reserve.Provider)
 		e, p := estimate(reserve.Estimate, flat())
 		if p != nil {
 			t.Fatal(p)

@@ -77,7 +77,7 @@ func parameter(name string) doc {
 	case "max_depth":
 		return count(name)
 	default:
-		return doc{"type": "string"}
+		return text(name)
 	}
 }
 
@@ -192,8 +192,10 @@ func needed(name string) []string {
 // idShape is in words what idSchema says.
 const idShape = "1 to 128 of A-Z a-z 0-9 . _ : -, not dots alone."
 
+const idPattern = `\.*[A-Za-z0-9_:-][A-Za-z0-9._:-]*`
+
 func idSchema() doc {
-	return doc{"type": "string", "maxLength": 128, "pattern": `^\.*[A-Za-z0-9_:-][A-Za-z0-9._:-]*$`, "description": idShape}
+	return doc{"type": "string", "maxLength": 128, "pattern": "^" + idPattern + "$", "description": idShape}
 }
 
 // text is a member that is text, by its name.
@@ -201,6 +203,9 @@ func text(name string) doc {
 	switch {
 	case name == "reservation_id":
 		return idSchema()
+	case name == "agent_id", name == "parent_agent_id", name == "cost_center":
+		return doc{"type": "string", "maxLength": 128, "pattern": "^(" + idPattern + ")?$",
+			"description": "A name of " + idShape + " Empty is none. In a usage event it may be any text."}
 	case name == "root_execution_id": // "" in a request is none
 		return doc{"type": "string", "maxLength": 128, "description": idShape}
 	case strings.HasSuffix(name, "_at"), name == "as_of":

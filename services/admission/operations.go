@@ -49,7 +49,7 @@ func (o operation) problemsOf() []admit.Code {
 		all = append(all, admit.Unauthenticated, admit.ForbiddenTenant, admit.InvalidArgument, admit.StoreUnavailable, admit.Killed)
 	}
 	if o.request != nil || o.types != nil {
-		all = append(all, codeTooLarge)
+		all = append(all, codeTooLarge, codeEncoded)
 	}
 	return append(all, o.problems...)
 }

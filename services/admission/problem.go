@@ -24,6 +24,7 @@ const (
 	codeNotFound          admit.Code = "not_found"           // no such path
 	codeMethod            admit.Code = "method_not_allowed"  // no such method on the path
 	codeTooLarge          admit.Code = "body_too_large"      // a body above its bound
+	codeEncoded           admit.Code = "body_encoded"        // a body with a Content-Encoding
 	codeExecutionNotFound admit.Code = "execution_not_found" // close of an unknown root
 	codeInternal          admit.Code = "internal_error"      // a broken invariant of ours
 )
@@ -50,7 +51,7 @@ type Problem struct {
 	ResetsAt string `json:"resets_at,omitempty"`
 	// UpgradeURL is the plan's upgrade_url; absent where it has none.
 	UpgradeURL string `json:"upgrade_url,omitempty"`
-	// Used, Asked and Ceiling are dollars for windows and max_cost_usd, else counts.
+	// Used, Asked and Ceiling are dollars for windows and max_cost_usd, else counts. Of a call that can never fit there is no Used.
 	Used    any `json:"used,omitempty"`
 	Asked   any `json:"asked,omitempty"`
 	Ceiling any `json:"ceiling,omitempty"`
@@ -86,6 +87,8 @@ func status(code admit.Code) int {
 		return http.StatusMethodNotAllowed
 	case codeTooLarge:
 		return http.StatusRequestEntityTooLarge
+	case codeEncoded:
+		return http.StatusUnsupportedMediaType
 	default:
 		return code.Status()
 	}
@@ -100,6 +103,8 @@ func title(code admit.Code) string {
 		return "No such call"
 	case codeTooLarge:
 		return "The body is too large"
+	case codeEncoded:
+		return "The body is compressed, or encoded in another way"
 	default:
 		return code.Title()
 	}
@@ -152,7 +157,10 @@ func refused(r admit.Refusal, c caller, loc *time.Location) *Problem {
 	default:
 		p.Limit = r.Limit
 	}
-	p.Used, p.Asked, p.Ceiling = figure(r.Limit, r.Used), figure(r.Limit, r.Asked), figure(r.Limit, r.Ceiling)
+	p.Asked, p.Ceiling = figure(r.Limit, r.Asked), figure(r.Limit, r.Ceiling)
+	if r.Code != admit.EstimateExceedsLimit { // for which it was not looked at
+		p.Used = figure(r.Limit, r.Used)
+	}
 	return p
 }
 
@@ -272,6 +280,9 @@ func (p *Problem) write(w http.ResponseWriter) {
 	h.Set("Cache-Control", "no-store")
 	if p.RetryAfterMS > 0 {
 		h.Set("Retry-After", strconv.FormatInt((p.RetryAfterMS+999)/1000, 10))
+	}
+	if p.Status == http.StatusUnsupportedMediaType {
+		h.Set("Accept-Encoding", "identity") // RFC 9110, section 12.5.3
 	}
 	if p.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="weir"`)

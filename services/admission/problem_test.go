@@ -65,6 +65,7 @@ func TestEveryCode(t *testing.T) {
 		{problem(codeNotFound, ""), "not_found", 404, false},
 		{problem(codeMethod, ""), "method_not_allowed", 405, false},
 		{problem(codeTooLarge, ""), "body_too_large", 413, false},
+		{problem(codeEncoded, ""), "body_encoded", 415, false},
 		{problem(codeInternal, ""), "internal_error", 500, false},
 		{invalid("x", "y"), "invalid_argument", 400, false},
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,14 +156,15 @@ func parameters(u *url.URL, known ...string) (map[string]string, *Problem) {
 func fallback(mux *http.ServeMux, now func() time.Time) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
-		if pattern != "" {
+		clean := path.Clean(r.URL.Path)
+		if pattern != "" && (clean == r.URL.Path || clean+"/" == r.URL.Path) { // else the mux would send the client to another path
 			mux.ServeHTTP(w, r)
 			return
 		}
 		obs.AnswerFirst(w, r, now())
 		probe := &statusProbe{header: http.Header{}}
 		h.ServeHTTP(probe, r)
-		if probe.status == http.StatusMethodNotAllowed {
+		if pattern == "" && probe.status == http.StatusMethodNotAllowed {
 			w.Header().Set("Allow", probe.header.Get("Allow"))
 			problem(codeMethod, "This path takes "+probe.header.Get("Allow")+".").write(w)
 			return

@@ -107,6 +107,13 @@ func (s *stage) traffic(root string) {
 			s.t.Fatalf("settle: %d %s", r.status, r.text)
 		}
 	}
+	if r := s.call("POST", "/v1/reservations", key, `{"reservation_id": "unused", "provider": "openai", "model": "gpt-4o",
+		"estimate": {"input_tokens": 1000, "max_output_tokens": 20}}`); r.status != 201 {
+		s.t.Fatalf("reserve: %d %s", r.status, r.text)
+	}
+	if r := s.call("POST", "/v1/reservations/unused/release", key, ""); r.status != 200 {
+		s.t.Fatalf("release: %d %s", r.status, r.text)
+	}
 	s.family()
 	event := func(tenant, id string) bus.Record {
 		q := money.NewDecimal(1000)
@@ -154,6 +161,8 @@ func (s *stage) questions() {
 		{"bill --tenant nobody", 1, nil},
 		{"find k1", 0, []string{"ledger", "acme", "beta", "$0.0125"}},
 		{"find k1 --json", 0, []string{`"state": "ledger"`}},
+		{"find unused", 0, []string{"released", "acme"}},
+		{"find unused --json", 0, []string{`"state": "released"`, `"acme"`}},
 		{"find never-sent", 1, []string{"not seen yet"}},
 		{"tree x1 --tenant acme", 0, []string{"x1 of acme: $0.0302 in 4 calls", "lead: own $0.0052 in 2 calls, subtree $0.0302", "    scraper: own $0.025", "not known: agents and limits under which nothing was spent"}},
 		{"tree x2", 0, []string{"x2 of beta: $0.0026 in 1 calls, limit $5", "  lead: own $0 in 0 calls, subtree $0.0026 (known", "    middle: own $0 in 0 calls, subtree $0.0026 (known",

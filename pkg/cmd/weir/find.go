@@ -11,13 +11,14 @@ import (
 	"github.com/weir-project/weir/pkg/bus"
 	"github.com/weir-project/weir/pkg/clickhouse"
 	"github.com/weir-project/weir/pkg/gen/topics"
+	"github.com/weir-project/weir/pkg/pgstore"
 )
 
 func (a *app) findCmd() *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
 		Use: "find EVENT-ID", Short: "Where an event is: its ledger rows, its dead letter with the reason, or not seen yet",
-		Long: "Find takes the id of an event, or of a reservation.",
+		Long: "Find takes the id of an event, or of a reservation; it says too that a reservation was released, of which nothing is booked.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.find(c.Context(), c.OutOrStdout(), args[0], wait)
@@ -42,12 +43,13 @@ type foundRow struct {
 	Journal    string  `json:"journal"` // partition:offset in ledger.entries.v1
 }
 
-// findAnswer has state ledger, dead_letter or unseen.
+// findAnswer has state ledger, dead_letter, released or unseen.
 type findAnswer struct {
 	EventID     string       `json:"event_id"`
 	State       string       `json:"state"`
 	Rows        []foundRow   `json:"rows"`
 	DeadLetters []deadLetter `json:"dead_letters"`
+	ReleasedBy  []string     `json:"released_by"` // tenants whose reservation of that id was released: of it nothing is booked
 	Lag         int64        `json:"lag"`
 }
 
@@ -68,6 +70,9 @@ func (a *app) find(ctx context.Context, out io.Writer, id string, wait time.Dura
 	letters := lettersOf{id: id, found: []deadLetter{}, next: map[int32]int64{}}
 	err = until(ctx, wait, func() (bool, error) {
 		answer, err = look(ctx, db, conn, &letters)
+		if err == nil && answer.State == "unseen" {
+			err = a.released(ctx, &answer)
+		}
 		return answer.State != "unseen", err
 	})
 	switch {
@@ -110,7 +115,7 @@ func (l *lettersOf) more(ctx context.Context, conn *bus.Conn) error {
 
 // look searches ledger and dead letters once.
 func look(ctx context.Context, db *clickhouse.Client, conn *bus.Conn, letters *lettersOf) (findAnswer, error) {
-	answer := findAnswer{EventID: letters.id, State: "unseen", Rows: []foundRow{}}
+	answer := findAnswer{EventID: letters.id, State: "unseen", Rows: []foundRow{}, ReleasedBy: []string{}}
 	rows, err := db.Select(ctx, `SELECT id, entry_kind, tenant_id, timestamp, agent_id, cost_center, model_or_resource, status,
 		toString(raw_cost_usd), toString(markup_cost_usd), concat(toString(kafka_partition), ':', toString(kafka_offset))
 		FROM agent_cost_ledger WHERE event_id = ? OR reservation_id = ? AND reservation_id != '' ORDER BY kafka_partition, kafka_offset LIMIT 100`, letters.id, letters.id)
@@ -131,6 +136,27 @@ func look(ctx context.Context, db *clickhouse.Client, conn *bus.Conn, letters *l
 	return answer, err
 }
 
+// released asks Postgres whether it is a reservation that was released.
+func (a *app) released(ctx context.Context, f *findAnswer) error {
+	address, err := a.address("postgres", "WEIR_POSTGRES")
+	if err != nil {
+		return err
+	}
+	pg, err := pgstore.Open(ctx, address)
+	if err != nil {
+		return awayFrom("postgres", err)
+	}
+	defer pg.Close()
+	by, err := pg.ReleasedBy(ctx, f.EventID)
+	if err != nil {
+		return awayFrom("postgres", err)
+	}
+	if len(by) > 0 {
+		f.State, f.ReleasedBy = "released", by
+	}
+	return nil
+}
+
 func (f findAnswer) print(out io.Writer) error {
 	w := newTable(out)
 	for _, r := range f.Rows {
@@ -142,6 +168,9 @@ func (f findAnswer) print(out io.Writer) error {
 	}
 	for _, d := range f.DeadLetters {
 		fmt.Fprintf(w, "dead letter\t%s\t%s\t%s\n", d.Ref, d.Reason, d.Detail)
+	}
+	for _, tenant := range f.ReleasedBy {
+		fmt.Fprintf(w, "released\t%s\tof this reservation nothing is booked\n", tenant)
 	}
 	if f.State == "unseen" {
 		fmt.Fprintf(w, "not seen yet; %d records are still on their way\n", f.Lag)

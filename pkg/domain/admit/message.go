@@ -56,13 +56,13 @@ func (c Code) Title() string {
 	case ProviderAccountClosed:
 		return "The provider account is closed"
 	case StoreUnavailable:
-		return "The budget store is away; nothing is admitted"
+		return "A store that is needed is away, or cannot be used now"
 	case StoreRecovering:
 		return "The budget store is being rebuilt; nothing is admitted"
 	case UnknownPrice:
 		return "No price is known for the model"
 	case ReservationConflict:
-		return "The reservation id is already used"
+		return "The id is another reservation's, or the reservation has ended otherwise"
 	case ReservationNotFound:
 		return "No such reservation"
 	case ForbiddenTenant:

@@ -336,7 +336,7 @@ type ReserveRequest struct {
 	Provider      string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
 	Model         string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
 	// Quantities by meter: input_tokens, max_output_tokens, and others of the price book. Tokens are whole numbers from 0 to
-	// 9007199254740991 in digits; max_output_tokens 0 is as if it were not given: the model's own maximum.
+	// 9007199254740991; max_output_tokens 0 is as if it were not given: the model's own maximum.
 	Estimate map[string]string `protobuf:"bytes,4,rep,name=estimate,proto3" json:"estimate,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// read (the default) or write.
 	Effect string `protobuf:"bytes,5,opt,name=effect,proto3" json:"effect,omitempty"`
