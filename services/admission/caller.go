@@ -20,6 +20,7 @@ type credentials struct {
 	tls           *tls.ConnectionState // nil without TLS
 	language      string               // the header Accept-Language, or metadata of that name
 	twice         string               // a header of those two that is there more than once, "" for none
+	ends          bool                 // the call only ends what was admitted: a settle or a release
 }
 
 // caller is who asks, verified, and for which tenant.
@@ -43,7 +44,7 @@ func (s *Service) identify(ctx context.Context, given credentials) (caller, erro
 	if err != nil {
 		return caller{}, identityProblem(err)
 	}
-	c, err := s.callerOf(principal, given.tenant, now)
+	c, err := s.callerOf(principal, given.tenant, given.ends, now)
 	c.language = languageOf(given.language)
 	return c, err
 }
@@ -84,14 +85,15 @@ func (s *Service) unready() *Problem {
 	return problem(admit.StoreUnavailable, "Tenants, keys and prices are not loaded yet.")
 }
 
-// callerOf picks the tenant of a request, which must exist. named is the one that the request names, if any.
-func (s *Service) callerOf(principal identity.Principal, named string, now time.Time) (caller, error) {
+// callerOf picks the tenant of a request, which must exist. named is the one that the request names, if any. A tenant that was removed
+// may still end what it was admitted to: the call was made, and is charged as what it used instead of as what was estimated.
+func (s *Service) callerOf(principal identity.Principal, named string, ends bool, now time.Time) (caller, error) {
 	name, err := principal.Tenant(named)
 	if err != nil {
 		return caller{}, identityProblem(err)
 	}
 	contract := s.catalogs.tenants.InForce(name, now)
-	if contract == nil || contract.Removed {
+	if contract == nil || contract.Removed && !ends {
 		return caller{}, problem(admit.ForbiddenTenant, "There is no such tenant, or it was removed.")
 	}
 	return caller{tenant: name, contract: contract, principal: principal}, nil

@@ -202,7 +202,7 @@ func (w *codeWalk) budgets() {
 	w.refused("a side effect at rung 3", "reading", admit.ReadOnlyMode, reserveOf("r2", 1, "effect", "write"))
 	w.hold("reading", "r2", 1)
 	w.refused("a side effect with no room either", "reading", admit.TenantQuotaExceeded, reserveOf("r3", 50, "effect", "write"), "window", "day")
-	w.refused("never fits", "minute", admit.EstimateExceedsLimit, reserveOf("r3", 200), "window", "minute", "asked", "2", "ceiling", "1")
+	w.refused("never fits", "minute", admit.EstimateExceedsLimit, reserveOf("r3", 200), "limit", "minute", "asked", "2", "ceiling", "1")
 	if got := w.overHTTP(w.w.keys["minute"], reserveOf("r3", 200)); got.raw["used"] != nil {
 		w.w.t.Errorf("used is not what was: %v", got.raw)
 	}

@@ -55,7 +55,9 @@ func (g *grpcAPI) intercept(ctx context.Context, in any, info *grpc.UnaryServerI
 		return nil, tooLate
 	}
 	detached := context.WithoutCancel(ctx)
-	c, err := g.s.identify(detached, grpcCredentials(ctx))
+	given := grpcCredentials(ctx)
+	given.ends = info.FullMethod == admissionv1.Admission_Settle_FullMethodName || info.FullMethod == admissionv1.Admission_Release_FullMethodName
+	c, err := g.s.identify(detached, given)
 	if err == nil && late() {
 		code = codeDeadline
 		return nil, tooLate

@@ -71,7 +71,7 @@ func (s *Service) fromWebhook(ctx context.Context, hook identity.Webhook, r *htt
 	if !ok {
 		return answer{}, problem(admit.ForbiddenTenant, "No tenant lists "+hook.Identity+" among its identities, or more than one does.")
 	}
-	c, err := s.callerOf(identity.Principal{Method: hook.Method, KeyID: hook.User, Tenants: []string{tenant}}, r.Header.Get(tenantHeader), s.deps.Now())
+	c, err := s.callerOf(identity.Principal{Method: hook.Method, KeyID: hook.User, Tenants: []string{tenant}}, r.Header.Get(tenantHeader), false, s.deps.Now())
 	if err != nil {
 		return answer{}, err
 	}

@@ -49,6 +49,17 @@ func (s *Service) run(ctx context.Context, route route, w http.ResponseWriter, r
 
 // identifyHTTP verifies the credential of an HTTP request and picks the tenant.
 func (s *Service) identifyHTTP(ctx context.Context, r *http.Request) (caller, error) {
+	return s.identify(ctx, credentialsOf(r))
+}
+
+// identifyEnding is identifyHTTP of a call that ends a reservation.
+func (s *Service) identifyEnding(ctx context.Context, r *http.Request) (caller, error) {
+	given := credentialsOf(r)
+	given.ends = true
+	return s.identify(ctx, given)
+}
+
+func credentialsOf(r *http.Request) credentials {
 	// The names are as net/http stores them: looking that up for each costs more than what they are looked up for.
 	authorization, tenant := r.Header["Authorization"], r.Header[tenantHeader]
 	given := credentials{tls: r.TLS, language: strings.Join(r.Header["Accept-Language"], ","), twice: repeatedHeader(authorization, tenant)}
@@ -58,7 +69,7 @@ func (s *Service) identifyHTTP(ctx context.Context, r *http.Request) (caller, er
 	if len(tenant) > 0 {
 		given.tenant = tenant[0]
 	}
-	return s.identify(ctx, given)
+	return given
 }
 
 // recoverPanic turns a bug into a 500 and a log line; the hold, if there is one, expires by its lease.

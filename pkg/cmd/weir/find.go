@@ -49,7 +49,8 @@ type findAnswer struct {
 	State       string       `json:"state"`
 	Rows        []foundRow   `json:"rows"`
 	DeadLetters []deadLetter `json:"dead_letters"`
-	ReleasedBy  []string     `json:"released_by"` // tenants whose reservation of that id was released: of it nothing is booked
+	ReleasedBy  []string     `json:"released_by"`         // tenants whose reservation of that id was released: of it nothing is booked
+	NotAsked    string       `json:"not_asked,omitempty"` // why it is not known whether it was released
 	Lag         int64        `json:"lag"`
 }
 
@@ -71,7 +72,7 @@ func (a *app) find(ctx context.Context, out io.Writer, id string, wait time.Dura
 	err = until(ctx, wait, func() (bool, error) {
 		answer, err = look(ctx, db, conn, &letters)
 		if err == nil && answer.State == "unseen" {
-			err = a.released(ctx, &answer)
+			a.released(ctx, &answer)
 		}
 		return answer.State != "unseen", err
 	})
@@ -136,25 +137,34 @@ func look(ctx context.Context, db *clickhouse.Client, conn *bus.Conn, letters *l
 	return answer, err
 }
 
-// released asks Postgres whether it is a reservation that was released.
-func (a *app) released(ctx context.Context, f *findAnswer) error {
+// released asks Postgres whether it is a reservation that was released. Without it the answer is poorer, and says so.
+func (a *app) released(ctx context.Context, f *findAnswer) {
+	by, err := a.releasedBy(ctx, f.EventID)
+	if f.ReleasedBy, f.NotAsked = append([]string{}, by...), ""; err != nil {
+		f.NotAsked = err.Error()
+	}
+	if len(by) > 0 {
+		f.State = "released"
+	}
+}
+
+func (a *app) releasedBy(ctx context.Context, id string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, storesWithin)
+	defer cancel()
 	address, err := a.address("postgres", "WEIR_POSTGRES")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	pg, err := pgstore.Open(ctx, address)
 	if err != nil {
-		return awayFrom("postgres", err)
+		return nil, awayFrom("postgres", err)
 	}
 	defer pg.Close()
-	by, err := pg.ReleasedBy(ctx, f.EventID)
+	by, err := pg.ReleasedBy(ctx, id)
 	if err != nil {
-		return awayFrom("postgres", err)
+		return nil, awayFrom("postgres", err)
 	}
-	if len(by) > 0 {
-		f.State, f.ReleasedBy = "released", by
-	}
-	return nil
+	return by, nil
 }
 
 func (f findAnswer) print(out io.Writer) error {
@@ -174,6 +184,9 @@ func (f findAnswer) print(out io.Writer) error {
 	}
 	if f.State == "unseen" {
 		fmt.Fprintf(w, "not seen yet; %d records are still on their way\n", f.Lag)
+	}
+	if f.NotAsked != "" {
+		fmt.Fprintf(w, "whether it is a reservation that was released is not known: %s\n", f.NotAsked)
 	}
 	return w.Flush()
 }

@@ -18,7 +18,7 @@ func (a *app) keysListCmd() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Short: "Print the keys by their ids, revoked ones too; never what proves them", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.keysList(c.Context(), c.OutOrStdout(), tenant)
+			return a.keysList(c.Context(), c.OutOrStdout(), tenant, time.Now())
 		},
 	}
 	list.Flags().StringVar(&tenant, "tenant", "", "only the keys that act for this tenant")
@@ -32,6 +32,8 @@ type keyView struct {
 	Label     string     `json:"label,omitempty"`
 	CreatedAt time.Time  `json:"created_at"`
 	RevokedAt *time.Time `json:"revoked_at,omitempty"`
+	// Removed are those of its tenants that are there no longer: it only ends what they have open.
+	Removed []string `json:"removed_tenants,omitempty"`
 }
 
 func keyViewOf(m *weirv1.ApiKey) keyView {
@@ -43,7 +45,7 @@ func keyViewOf(m *weirv1.ApiKey) keyView {
 	return v
 }
 
-func (a *app) keysList(ctx context.Context, out io.Writer, tenant string) error {
+func (a *app) keysList(ctx context.Context, out io.Writer, tenant string, now time.Time) error {
 	conn, err := a.kafka(ctx)
 	if err != nil {
 		return err
@@ -52,11 +54,22 @@ func (a *app) keysList(ctx context.Context, out io.Writer, tenant string) error 
 	if err != nil {
 		return err
 	}
+	tenants, err := readTenants(ctx, conn)
+	if err != nil {
+		return err
+	}
 	views := []keyView{}
 	for _, m := range known.List() {
-		if tenant == "" || slices.Contains(m.GetTenantIds(), tenant) {
-			views = append(views, keyViewOf(m))
+		if tenant != "" && !slices.Contains(m.GetTenantIds(), tenant) {
+			continue
 		}
+		v := keyViewOf(m)
+		for _, id := range v.Tenants {
+			if k, there := tenants.At(id, now); !there || k.Removed {
+				v.Removed = append(v.Removed, id)
+			}
+		}
+		views = append(views, v)
 	}
 	if a.json {
 		return printJSON(out, map[string]any{"keys": views})
@@ -68,7 +81,13 @@ func (a *app) keysList(ctx context.Context, out io.Writer, tenant string) error 
 		if v.RevokedAt != nil {
 			revoked = v.RevokedAt.Format(time.RFC3339)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.KeyID, strings.Join(v.Tenants, ","), v.CreatedAt.Format(time.RFC3339), revoked, v.Label)
+		named := slices.Clone(v.Tenants)
+		for i, id := range named {
+			if slices.Contains(v.Removed, id) {
+				named[i] += " (removed)"
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.KeyID, strings.Join(named, ","), v.CreatedAt.Format(time.RFC3339), revoked, v.Label)
 	}
 	return w.Flush()
 }

@@ -36,6 +36,19 @@ func TestKeysListOverTheBroker(t *testing.T) {
 	if len(keys) != 1 || keys[0].RevokedAt == nil || strings.Contains(out, secret) || strings.Contains(out, "hash") {
 		t.Errorf("%s", out)
 	}
+	if keys, _ := list(); len(keys[0].Removed)+len(keys[1].Removed) != 0 {
+		t.Errorf("nobody was removed: %+v", keys)
+	}
+	a := weir(t, "", "tenants", "apply", "--prune", file(t, "rest.yaml", "tenants: ["+oneTenant+"]"))
+	if a.code != 0 || strings.Contains(a.err, "warning: key "+id) || !strings.Contains(a.err, "still acts for globex") {
+		t.Errorf("%+v", a)
+	}
+	if keys, _ := list("--tenant", "acme"); strings.Join(keys[0].Removed, ",") != "globex" {
+		t.Errorf("%+v", keys)
+	}
+	if a := weir(t, "", "keys", "list"); !strings.Contains(a.out, "acme,globex (removed)") {
+		t.Errorf("%+v", a)
+	}
 	if a := weir(t, "", "keys", "list"); a.code != 0 || !strings.Contains(a.out, "acme,globex") || strings.Contains(a.out, secret) {
 		t.Errorf("%+v", a)
 	}

@@ -71,6 +71,9 @@ func (a *app) tenantsApply(ctx context.Context, out, notes io.Writer, file strin
 	if err := warnSavingModels(ctx, conn, notes, parsed, now); err != nil {
 		return err
 	}
+	if err := a.warnRemoved(ctx, conn, notes, changes, now); err != nil {
+		return err
+	}
 	if a.json {
 		return printJSON(out, map[string]any{"tenants": changes})
 	}
