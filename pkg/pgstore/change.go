@@ -41,8 +41,15 @@ const shareEpochLock = "SELECT pg_advisory_xact_lock_shared($1)"
 // A change of each kind, as the middle of a statement over g, the rows of a batch in their order.
 const (
 	// A direct amount is applied by a script that knows the epoch of its hold, so that must be the one of now.
-	applies        = `(own_mode <> 'direct' OR epoch = ` + readyEpoch + `)`
-	insertEnd      = `INSERT INTO reservations (` + ownColumns + `) SELECT ` + ownColumns + ` FROM g WHERE ` + applies
+	applies   = `(own_mode <> 'direct' OR epoch = ` + readyEpoch + `)`
+	insertEnd = `INSERT INTO reservations AS r (` + ownColumns + `) SELECT ` + ownColumns + ` FROM g WHERE ` + applies + takeOver + `
+		RETURNING tenant_id, reservation_id`
+	// The row of an earlier reservation of the same id gives way: the gate had forgotten that one when it granted this (ADR 0017).
+	takeOver = ` ON CONFLICT (tenant_id, reservation_id) DO UPDATE SET reserved_at = excluded.reserved_at, outcome = excluded.outcome,
+		estimated = excluded.estimated, fingerprint = excluded.fingerprint, own_mode = excluded.own_mode, own_nanos = excluded.own_nanos,
+		held_nanos = excluded.held_nanos, epoch = excluded.epoch, event_id = excluded.event_id, call = excluded.call, answer = excluded.answer,
+		recorded_at = excluded.recorded_at, late_event_id = NULL, late_fingerprint = NULL, late_answer = NULL, late_at = NULL
+		WHERE r.reserved_at < excluded.reserved_at`
 	updateExternal = `UPDATE reservations r SET outcome = 'settled', estimated = g.estimated, fingerprint = g.fingerprint, own_mode = g.own_mode,
 		own_nanos = g.own_nanos, held_nanos = g.held_nanos, epoch = g.epoch, event_id = g.event_id, answer = g.answer FROM g
 		WHERE r.tenant_id = g.tenant_id AND r.reservation_id = g.reservation_id AND r.reserved_at = g.reserved_at AND r.outcome = 'external'
@@ -77,8 +84,7 @@ func newStatements() statements {
 	const now = ` WHERE $2::bigint = 0 OR $2 = ` + readyEpoch
 	return statements{
 		of: [kinds]string{
-			kindEnd:      around(insertEnd + " ON CONFLICT DO NOTHING RETURNING tenant_id, reservation_id"),
-			kindExternal: around(updateExternal), kindLate: around(updateLate),
+			kindEnd: around(insertEnd), kindExternal: around(updateExternal), kindLate: around(updateLate),
 		},
 		firstEnds:   `INSERT INTO reservations (` + ownColumns + `) SELECT ` + ownColumns + ` FROM unnest($1::` + endType + `[])` + now,
 		firstEvents: outbox.InsertFrom(`(SELECT * FROM unnest($1::` + outbox.EventType + `[])` + now + `) AS g(` + outbox.EventColumns + `)`),

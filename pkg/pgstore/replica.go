@@ -55,27 +55,28 @@ func (s *Store) Unshown(ctx context.Context, epoch int64) (n int, err error) {
 	return n, nil
 }
 
-// Reservation names one reservation id of a tenant.
-type Reservation struct{ Tenant, ID string }
+// Reservation names one reservation.
+type Reservation struct {
+	Tenant, ID string
+	ReservedAt time.Time
+}
 
-// Ended are those of list that have ended: those with a row.
-func (s *Store) Ended(ctx context.Context, list []Reservation) (map[Reservation]bool, error) {
-	tenants, ids := make([]string, len(list)), make([]string, len(list))
+// Ended says of each of list whether it has ended, or a later one of its id has: whether its row is of it or of that one.
+func (s *Store) Ended(ctx context.Context, list []Reservation) ([]bool, error) {
+	tenants, ids, at := make([]string, len(list)), make([]string, len(list)), make([]time.Time, len(list))
 	for i, r := range list {
-		tenants[i], ids[i] = r.Tenant, r.ID
+		tenants[i], ids[i], at[i] = r.Tenant, r.ID, r.ReservedAt
 	}
-	rows, err := s.pool.Query(ctx, `SELECT tenant_id, reservation_id FROM reservations
-		JOIN unnest($1::text[], $2::text[]) AS asked (tenant_id, reservation_id) USING (tenant_id, reservation_id)`, tenants, ids)
+	rows, err := s.pool.Query(ctx, `SELECT r.reserved_at IS NOT NULL
+		FROM unnest($1::text[], $2::text[], $3::timestamptz[]) WITH ORDINALITY AS asked (tenant_id, reservation_id, reserved_at, n)
+		LEFT JOIN reservations r ON r.tenant_id = asked.tenant_id AND r.reservation_id = asked.reservation_id AND r.reserved_at >= asked.reserved_at
+		ORDER BY n`, tenants, ids, at)
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: ends of reservations: %w", err)
 	}
-	ended, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Reservation])
+	ended, err := pgx.CollectRows(rows, pgx.RowTo[bool])
 	if err != nil {
 		return nil, fmt.Errorf("pgstore: ends of reservations: %w", err)
 	}
-	out := make(map[Reservation]bool, len(ended))
-	for _, r := range ended {
-		out[r] = true
-	}
-	return out, nil
+	return ended, nil
 }

@@ -81,19 +81,19 @@ func TestRaisedIn(t *testing.T) {
 	}
 }
 
-// Goal: of many reservations those that have ended are found, by tenant and id.
+// Goal: of many reservations it is known which have ended, by tenant, id and instant: a row says nothing of a later one.
 func TestEnded(t *testing.T) {
 	f := open(t)
 	for _, r := range []pgstore.Reservation{{Tenant: "acme", ID: "r1"}, {Tenant: "other", ID: "r2"}} {
-		_, done, err := f.End(t.Context(), pgstore.Row{Tenant: r.Tenant, ReservationID: r.ID, ReservedAt: time.Unix(1_800_000_000, 0), Outcome: pgstore.Released, Epoch: 7}, nil)
+		_, done, err := f.End(t.Context(), pgstore.Row{Tenant: r.Tenant, ReservationID: r.ID, ReservedAt: at(5), Outcome: pgstore.Released, Epoch: 7}, nil)
 		f.must(err)
 		if !done {
 			t.Fatal("not ended")
 		}
 	}
-	ended, err := f.Ended(t.Context(), []pgstore.Reservation{{Tenant: "acme", ID: "r1"}, {Tenant: "acme", ID: "r2"}, {Tenant: "acme", ID: "r3"}})
-	f.must(err)
-	if len(ended) != 1 || !ended[pgstore.Reservation{Tenant: "acme", ID: "r1"}] {
-		t.Errorf("%v", ended)
+	ended, err := f.Ended(t.Context(), []pgstore.Reservation{{Tenant: "acme", ID: "r2", ReservedAt: at(5)}, {Tenant: "acme", ID: "r1", ReservedAt: at(5)},
+		{Tenant: "acme", ID: "r1", ReservedAt: at(6)}, {Tenant: "acme", ID: "r1", ReservedAt: at(4)}})
+	if want := []bool{false, true, false, true}; err != nil || !slices.Equal(ended, want) {
+		t.Errorf("%v, want %v: %v", ended, want, err)
 	}
 }

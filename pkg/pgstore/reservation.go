@@ -72,9 +72,10 @@ const (
 	columns = ownColumns + ", late_event_id, late_fingerprint, late_answer"
 )
 
-// End records row unless the reservation has ended already, and appends event (nil = none) in the same transaction.
-// It returns the row that holds: row itself and true, or the earlier one and false. An amount that is OwnDirect needs
-// the epoch of its hold to be the one of now: ErrEpochRaised.
+// End records row unless the reservation, or a later one of the same id, has ended already, and appends event (nil = none)
+// in the same transaction. The row of one that was reserved earlier is replaced. It returns the row that holds: row itself
+// and true, or the first one and false. An amount that is OwnDirect needs the epoch of its hold to be the one of now:
+// ErrEpochRaised.
 func (s *Store) End(ctx context.Context, row Row, event *outbox.Event) (Row, bool, error) {
 	return s.decide(ctx, change{kind: kindEnd, row: row, event: event})
 }
@@ -100,7 +101,7 @@ func (s *Store) AddLate(ctx context.Context, row Row, late Late, event outbox.Ev
 
 const selectRow = "SELECT " + columns + " FROM reservations WHERE tenant_id = $1 AND reservation_id = $2"
 
-// Get is the record of a reservation's end; false if it has not ended (or is unknown, or was pruned).
+// Get is the record of the end of the latest reservation of an id that has ended; false if none has (or it was pruned).
 func (s *Store) Get(ctx context.Context, tenant, id string) (Row, bool, error) {
 	row, err := scan(s.pool.QueryRow(ctx, selectRow, tenant, id))
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -241,6 +241,51 @@ func TestLate(t *testing.T) {
 	}
 }
 
+// Goal: an id that is used again is another reservation. Its end takes the row over, late figure included, with its own event;
+// what comes for the earlier one after that finds the later one.
+func TestLaterReservationTakesTheRow(t *testing.T) {
+	f := open(t)
+	end := func(at time.Time, outcome pgstore.Outcome, event *outbox.Event) (pgstore.Row, bool) {
+		r := row("r1", outcome)
+		r.ReservedAt = at
+		if event != nil {
+			r.EventID = event.ID
+		}
+		stored, done, err := f.End(t.Context(), r, event)
+		f.must(err)
+		return stored, done
+	}
+	first, done := end(at(1), pgstore.Expired, event("first"))
+	if !done {
+		t.Fatal("the first does not end")
+	}
+	_, done, err := f.AddLate(t.Context(), first, pgstore.Late{EventID: "late", Fingerprint: []byte("l"), Answer: []byte("{}")}, *event("late"))
+	if err != nil || !done {
+		t.Fatalf("%v, %v", done, err)
+	}
+	for _, outcome := range []pgstore.Outcome{pgstore.Released, pgstore.Settled} { // the first of them has no event
+		if stored, done := end(at(1), outcome, nil); done || !stored.ReservedAt.Equal(at(1)) || stored.Late == nil {
+			t.Errorf("the same again, %s: %+v, %v", outcome, stored, done)
+		}
+	}
+	if stored, done := end(at(2), pgstore.Settled, event("second")); !done || stored.EventID != "second" {
+		t.Errorf("the second: %+v, %v", stored, done)
+	}
+	if stored, done := end(at(1), pgstore.Settled, event("no")); done || !stored.ReservedAt.Equal(at(2)) {
+		t.Errorf("the first after the second: %+v, %v", stored, done)
+	}
+	if _, done, err := f.AddLate(t.Context(), first, pgstore.Late{EventID: "no", Fingerprint: []byte("l"), Answer: []byte("{}")}, *event("no")); done || err != nil {
+		t.Errorf("a late figure of the first after the second: %v, %v", done, err)
+	}
+	got, _, err := f.Get(t.Context(), "acme", "r1")
+	if err != nil || got.EventID != "second" || got.Outcome != pgstore.Settled || got.Late != nil {
+		t.Errorf("%+v: %v", got, err)
+	}
+	if ids := f.events(); fmt.Sprint(ids) != "[first late second]" {
+		t.Errorf("events %v", ids)
+	}
+}
+
 func TestSettleExternal(t *testing.T) {
 	f := open(t)
 	_, _, err := f.End(t.Context(), row("r1", pgstore.External), nil)

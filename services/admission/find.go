@@ -12,7 +12,8 @@ import (
 	"github.com/weir-project/weir/pkg/pgstore"
 )
 
-// find looks a reservation up: its hold, else the row of its end, else its receipt. A row that was read comes along.
+// find looks a reservation up: its hold, else the row of its end, else its receipt. A row that was read comes along, unless
+// it is of an earlier reservation of the same id, which says nothing of this one (ADR 0017).
 // With a receipt it works while Redis is away, or has forgotten the hold.
 func (s *Service) find(ctx context.Context, tenant, id, receipt string) (subject, *pgstore.Row, error) {
 	byReceipt, p := s.fromReceipt(tenant, id, receipt)
@@ -33,7 +34,7 @@ func (s *Service) lookUp(ctx context.Context, tenant, id string, byReceipt *subj
 	switch {
 	case err != nil:
 		return subject{}, nil, err
-	case byReceipt != nil && ended:
+	case byReceipt != nil && ended && !row.ReservedAt.Before(byReceipt.reservedAt):
 		return *byReceipt, &row, nil
 	case byReceipt != nil:
 		return *byReceipt, nil, nil

@@ -158,7 +158,7 @@ func (s *Service) notOpen(ctx context.Context, subj *subject) error {
 	switch {
 	case err != nil:
 		return err
-	case ended:
+	case ended && !row.ReservedAt.Before(subj.reservedAt):
 		return conflict(row, howEnded(row))
 	case subj.direct:
 		p := problem(admit.ReservationConflict, "The lease ran out; the call may still be settled.")

@@ -60,7 +60,7 @@ func (s *Service) meetRelease(ctx context.Context, subj *subject, row pgstore.Ro
 	switch {
 	case !row.ReservedAt.Equal(subj.reservedAt):
 		s.freeHold(ctx, subj)
-		return nil, conflict(row, "This reservation id belongs to an earlier reservation; its hold was freed.")
+		return nil, conflict(row, usedAgain)
 	case row.Outcome == pgstore.Released && row.Late == nil:
 		s.applyRelease(ctx, subj) // a first release may have missed Redis
 		return row.Answer, nil

@@ -175,7 +175,7 @@ func (s *subject) ref() budgetstore.Ref {
 func (s *Service) meet(ctx context.Context, e *ending, row pgstore.Row) ([]byte, error) {
 	if !row.ReservedAt.Equal(e.subj.reservedAt) {
 		s.freeHold(ctx, &e.subj)
-		return nil, conflict(row, "This reservation id belongs to an earlier reservation; its hold was freed.")
+		return nil, conflict(row, usedAgain)
 	}
 	switch {
 	case row.Outcome == pgstore.Settled && bytes.Equal(row.Fingerprint, e.fingerprint):
@@ -199,7 +199,11 @@ func (s *Service) meet(ctx context.Context, e *ending, row pgstore.Row) ([]byte,
 	}
 }
 
-// freeHold gives back a hold that can never be settled, since its id belongs to another reservation in Postgres (I11).
+// usedAgain is for who comes too late: the row is of a reservation that was made later.
+const usedAgain = "This reservation id was used again, and that reservation has ended; of this one nothing is held any more."
+
+// freeHold gives back a hold that can never be settled, as a later reservation of its id has ended: by another clock of Redis', or
+// it would not be held (I11).
 func (s *Service) freeHold(ctx context.Context, subj *subject) {
 	if !subj.direct {
 		return

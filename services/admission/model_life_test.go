@@ -18,14 +18,15 @@ type gateCall struct {
 	receipt *gateHold // nil without one
 	away    bool      // Redis cannot be reached at all
 	missed  bool      // Redis cannot be reached any more once Postgres has decided
-	// remembered: the replica that is called has granted it, and not heard of its end. used is what a settle says.
-	remembered bool
+	// remembered is when that was reserved which the replica that is called has granted, and not heard the end of; 0 for none.
+	// used is what a settle says.
+	remembered int64
 	used       *gateUsed
 }
 
 // recalls reports whether Redis is not asked what the call is about. Where the amount is what is held, it is.
 func (c gateCall) recalls() bool {
-	return c.remembered && c.used != nil && (c.used.kind == "cached" || c.used.kind == "meters" && c.used.model != "nope")
+	return c.remembered > 0 && c.used != nil && (c.used.kind == "cached" || c.used.kind == "meters" && c.used.model != "nope")
 }
 
 // gateSubject is the reservation that a call is about, and where it was found.
@@ -40,7 +41,7 @@ type gateSubject struct {
 // find looks for the hold, then for what the receipt says, then for the row of the end.
 func (g *gate) find(c gateCall) (gateSubject, gateReply) {
 	h, row := g.holds[c.id], g.rows[c.id]
-	asked := !c.away || c.recalls() && row == nil // with a row it is asked after all
+	asked := !c.away || c.recalls() && g.rowOf(c.id, c.remembered) == nil // with a row it is asked after all
 	switch {
 	case asked && h != nil && (c.receipt == nil || c.receipt.at == h.at):
 		return gateSubject{h.at, h.ask, h.model, h.held, h}, gateReply{}
@@ -52,6 +53,14 @@ func (g *gate) find(c gateCall) (gateSubject, gateReply) {
 		return gateSubject{}, gateReply{status: 503, code: "budget_store_unavailable"}
 	}
 	return gateSubject{}, gateReply{status: 404, code: "reservation_not_found"}
+}
+
+// rowOf is the row of what was reserved at an instant, or later under the same id: that of an earlier one gives way.
+func (g *gate) rowOf(id string, at int64) *gateRow {
+	if row := g.rows[id]; row != nil && row.at >= at {
+		return row
+	}
+	return nil
 }
 
 // end writes the first end of a reservation, and lets Redis follow.
@@ -95,14 +104,14 @@ func (g *gate) settle(c gateCall, u gateUsed) gateReply {
 	if missing.status != 0 {
 		return missing
 	}
-	row, content, own := g.rows[c.id], fmt.Sprint(u.kind, s.charged(u), u.in, "/", u.out), s.costs(u)
+	row, content, own := g.rowOf(c.id, s.at), fmt.Sprint(u.kind, s.charged(u), u.in, "/", u.out), s.costs(u)
 	settled := gateReply{status: 200, state: "settled"}
 	switch {
 	case row == nil:
 		g.end(c, s, gateRow{how: "settled", estimated: u.kind == "missing", own: own, content: content})
 		return settled
 	case row.at != s.at:
-		g.follow(c, s, gateAmount{}) // the id is an earlier reservation's: this hold can never be settled
+		g.follow(c, s, gateAmount{}) // a later reservation of the id has ended
 		return gateReply{status: 409, code: "reservation_conflict", state: row.state()}
 	case row.how == "settled" && row.content == content:
 		if !row.journal {
@@ -136,7 +145,7 @@ func (g *gate) release(c gateCall) gateReply {
 	if missing.status != 0 {
 		return missing
 	}
-	row := g.rows[c.id]
+	row := g.rowOf(c.id, s.at)
 	switch {
 	case row == nil:
 		g.end(c, s, gateRow{how: "released"})
@@ -156,7 +165,7 @@ func (g *gate) extend(c gateCall, lease, soFar int64) gateReply {
 	if missing.status != 0 {
 		return missing
 	}
-	row, h, now := g.rows[c.id], g.holds[c.id], max(c.clock, g.last+1)
+	row, h, now := g.rowOf(c.id, s.at), g.holds[c.id], max(c.clock, g.last+1)
 	if s.direct == nil || h.ends <= now {
 		switch {
 		case row != nil:
@@ -201,7 +210,7 @@ func (g *gate) stops(h *gateHold, now, grow int64) string {
 // reap ends what is due: Postgres, then Redis. A crash comes after Postgres has decided about the first one.
 func (g *gate) reap(clock int64, crash bool) {
 	for _, h := range g.due(clock) {
-		row := g.rows[h.id]
+		row := g.rowOf(h.id, h.at)
 		if row == nil {
 			row = &gateRow{at: h.at, ask: h.ask, model: h.model, held: h.held, how: "expired", own: h.held}
 			g.rows[h.id] = row
@@ -240,7 +249,7 @@ func (g *gate) read(clock int64, batch []gateEntry, fresh []bool, crash bool) {
 		if e.mode != "" || !e.usage || e.id == "" || h == nil {
 			continue
 		}
-		if g.rows[e.id] == nil {
+		if g.rowOf(e.id, h.at) == nil {
 			g.rows[e.id] = &gateRow{at: h.at, ask: h.ask, model: h.model, held: h.held, how: "external"}
 		}
 		row := g.rows[e.id]

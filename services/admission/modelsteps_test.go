@@ -218,12 +218,14 @@ func (s *stroll) decide(t *rapid.T, what string, _ gateCall, body object, model 
 	}
 	at := s.somewhere(t)
 	remembered, known := at.svc.recalled(s.tenant, c.id)
-	c.remembered = known && (c.receipt == nil || remembered.reservedAt.UnixMicro() == c.receipt.at) // an id may have had two holds
+	if known && (c.receipt == nil || remembered.reservedAt.UnixMicro() == c.receipt.at) { // an id may have had two holds
+		c.remembered = remembered.reservedAt.UnixMicro()
+	}
 	status, out := at.call(s.d.world, s.tenant, "POST", "/v1/reservations/"+c.id+"/"+what, body)
 	s.d.heal()
 	if fault == 13 && status == 503 { // the answer of the commit was lost, so Redis was not told
 		found, _ := s.g.find(*c)
-		if noop := (found.direct != nil || c.recalls()) && s.g.rows[c.id] != nil; noop { // it only asked whether it was the first
+		if noop := (found.direct != nil || c.recalls()) && s.g.rowOf(c.id, found.at) != nil; noop { // it only asked whether it was the first
 			return
 		}
 		c.missed = true

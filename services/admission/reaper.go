@@ -129,7 +129,7 @@ func (s *Service) follow(ctx context.Context, subj *subject, row pgstore.Row) er
 	defer cancel()
 	var err error
 	switch {
-	case !row.ReservedAt.Equal(subj.reservedAt): // the id belongs to another reservation: this hold can never be settled
+	case !row.ReservedAt.Equal(subj.reservedAt): // see freeHold
 		_, err = s.counters.Release(ctx, subj.ref())
 	case row.OwnMode == pgstore.OwnJournal:
 		// Ended while Redis was away: the journal reader adds the amount and drops the hold in one step. Dropping it here

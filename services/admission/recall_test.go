@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/weir-project/weir/pkg/budgetstore"
 	"github.com/weir-project/weir/pkg/domain/admit"
 	"github.com/weir-project/weir/pkg/domain/money"
 	"github.com/weir-project/weir/pkg/domain/tenant"
@@ -157,7 +158,7 @@ func TestSettleOfAHoldGrownElsewhere(t *testing.T) {
 	}
 }
 
-// Goal: an id that was ended elsewhere and is used again is not settled as what is remembered under it (I11).
+// Goal: an id that was ended elsewhere and is used again is settled as what it is now, not as what is remembered under it (I11).
 func TestSettleOfAnIDUsedAgainElsewhere(t *testing.T) {
 	w := newTwo(t, contract())
 	w.hold("r1", 30)
@@ -174,10 +175,48 @@ func TestSettleOfAnIDUsedAgainElsewhere(t *testing.T) {
 	w.want("used again elsewhere", status, out, 201)
 	w.figures("held", "1.14", "0.5")
 	status, out = w.send(w.here, "settle", "r1", output(20))
-	w.want("settle", status, out, 409, "state", "released")
-	w.figures("freed", "0.64", "0")
-	if row := w.row("r1"); row.Late != nil {
-		t.Errorf("the earlier one took it as its late figure: %+v", row.Late)
+	w.want("settle", status, out, 200, "reserved_usd", "0.5")
+	w.figures("settled", "0.84", "0")
+}
+
+// Goal (I1, I4, ADR 0017): whoever uses ids again, later than Redis remembers them, is granted no more than the ceiling, and all that
+// was granted is booked, settled or not. A worker that numbers its calls from 1 after each restart does that.
+func TestIDsUsedAgainAreBooked(t *testing.T) {
+	k := contract()
+	k.Ceilings = tenant.Ceilings{Minute: dollar, Day: dollar, Month: dollar}
+	w := newTwo(t, k)
+	granted := 0
+	for pass := range 4 {
+		for n := range 70 { // more than Redis remembers
+			id, at := fmt.Sprint("job-", n), []process{w.here, w.there}[n%2]
+			status, out := at.call(w.world, "acme", "POST", "/v1/reservations", object{"reservation_id": id, "provider": "openai", "model": "flat",
+				"estimate": object{"max_output_tokens": 1}, "lease_seconds": 1})
+			if granted == 100 {
+				if status != 429 && status != 409 { // 409: Redis remembers it
+					t.Errorf("%s: %d %v above the ceiling", id, status, out)
+				}
+				continue
+			}
+			w.want(id, status, out, 201)
+			granted++
+			if pass == 1 && n == 20 { // its owner dies
+				w.clock.advance(2 * time.Second)
+				w.here.compareEpoch()
+				w.there.compareEpoch()
+				w.must(w.there.svc.reapTenant(t.Context(), budgetstore.Tenant{ID: "acme", Epoch: 4711}))
+				continue
+			}
+			with := output(1)
+			if n%3 == 0 {
+				with["receipt"] = out["receipt"]
+			}
+			status, out = w.send(w.here, "settle", id, with)
+			w.want("settle "+id, status, out, 200, "cost_usd", "0.01")
+		}
+	}
+	w.figures("all", "1", "0")
+	if events := len(w.outboxRows()); events != granted {
+		t.Errorf("%d events of %d reservations", events, granted)
 	}
 }
 

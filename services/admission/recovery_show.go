@@ -38,7 +38,7 @@ func (s *Service) showOnce(ctx context.Context, epoch int64) error {
 	for chunk := range slices.Chunk(s.holds.Unshown(epoch), loadChunk) {
 		asked := make([]pgstore.Reservation, len(chunk))
 		for i, h := range chunk {
-			asked[i] = reservationOf(h)
+			asked[i] = pgstore.Reservation{Tenant: h.Tenant, ID: h.ID, ReservedAt: h.ReservedAt}
 		}
 		read, cancel := s.bounded(ctx)
 		ended, err := s.rows.Ended(read, asked)
@@ -46,22 +46,19 @@ func (s *Service) showOnce(ctx context.Context, epoch int64) error {
 		if err != nil {
 			return err
 		}
-		err = eachOf(ctx, chunk, func(ctx context.Context, h holdcache.Hold) error {
-			if ended[reservationOf(h)] { // or the id belongs to another reservation, so that this hold can never be settled
+		var open []holdcache.Hold
+		for i, h := range chunk {
+			if ended[i] {
 				s.holds.Delete(h.Tenant, h.ID, h.ReservedAt)
-				return nil
+			} else {
+				open = append(open, h)
 			}
-			return s.showHold(ctx, epoch, h)
-		})
-		if err != nil {
+		}
+		if err := eachOf(ctx, open, func(ctx context.Context, h holdcache.Hold) error { return s.showHold(ctx, epoch, h) }); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func reservationOf(h holdcache.Hold) pgstore.Reservation {
-	return pgstore.Reservation{Tenant: h.Tenant, ID: h.ID}
 }
 
 // showHold shows one hold, with what is left of its lease.
