@@ -160,6 +160,8 @@ type JournalEntry struct {
 	Scopes        []ScopeRef // that the entry counts in, branches among them
 	// Actual is the own amount and the tokens used.
 	Actual admit.Estimate
+	// Lost: its hold was of an earlier epoch. Where the counters were made without it, the call of its execution is not counted yet.
+	Lost bool
 	// Said is what was held, as whoever ended the reservation had it. Held is set by ApplyJournal, where a Direct or Journal
 	// entry has ended a hold: what that held.
 	Said, Held money.Nano

@@ -43,8 +43,12 @@ func (s *Store) applyJournal(ctx context.Context, t Tenant, generation int64, en
 			if !nameable(id) { // of no hold: usage that never asked may name a field of the state
 				id = ""
 			}
+			calls := int64(0)
+			if e.Lost {
+				calls = 1
+			}
 			b := packed(nil, e.Offset, int64(e.Kind), e.ReservedAt.UnixMicro(), int64(e.Day),
-				int64(e.Actual.Nanos), e.Actual.InputTokens, e.Actual.OutputTokens)
+				int64(e.Actual.Nanos), e.Actual.InputTokens, e.Actual.OutputTokens, calls)
 			args = append(args, append(b, idHash(id)...), id, e.Root, scopes)
 		}
 		_, f, err := s.make(ctx, "journal", s.scripts.journal, []string{key(t, "s")}, args...)

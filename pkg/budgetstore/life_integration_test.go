@@ -294,18 +294,21 @@ func TestJournalOfOneExecution(t *testing.T) {
 	entry := func(offset int64, kind JournalKind, ref Ref, nano money.Nano) JournalEntry {
 		return JournalEntry{Offset: offset, Kind: kind, ReservationID: ref.ID, ReservedAt: ref.ReservedAt, Day: 20260630, Root: "x", Actual: admit.Estimate{Nanos: nano}}
 	}
+	lost := func(e JournalEntry) JournalEntry { e.Lost = true; return e }
 	unknown := Ref{ID: "unknown", ReservedAt: w.clock.now()}
 	for _, c := range []struct {
 		entries   []JournalEntry
 		own, held money.Nano
+		calls     int64
 		ended     []money.Nano // what each entry found held, if it ended that by an amount of its own
 	}{
-		{[]JournalEntry{entry(0, Direct, first, 3), entry(1, Journal, unknown, 100), entry(2, External, second, 5)}, 3 + 100 + 10, 10, []money.Nano{10, 0, 0}},
-		{[]JournalEntry{entry(3, Journal, unknown, 1000), entry(4, Journal, third, 1)}, 1104, 0, []money.Nano{0, 10}},
+		{[]JournalEntry{entry(0, Direct, first, 3), entry(1, Journal, unknown, 100), entry(2, External, second, 5)}, 3 + 100 + 10, 10, 3, []money.Nano{10, 0, 0}},
+		{[]JournalEntry{entry(3, Journal, unknown, 1000), lost(entry(4, Journal, third, 1))}, 1104, 0, 3, []money.Nano{0, 10}},
+		{[]JournalEntry{lost(entry(5, Journal, unknown, 10)), lost(entry(6, Direct, unknown, 10))}, 1114, 0, 4, []money.Nano{0, 0}}, // no call of it was counted
 	} {
 		_, err := w.store.ApplyJournal(t.Context(), w.tenant, c.entries)
 		w.must(err)
-		if x, err := w.store.Execution(t.Context(), w.tenant, "x"); err != nil || x.Own != c.own || x.Held != c.held || x.Calls != 3 {
+		if x, err := w.store.Execution(t.Context(), w.tenant, "x"); err != nil || x.Own != c.own || x.Held != c.held || x.Calls != c.calls {
 			t.Errorf("%+v, %v, want own %d, held %d", x, err, c.own, c.held)
 		}
 		for i, e := range c.entries {

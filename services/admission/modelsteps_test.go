@@ -287,9 +287,32 @@ func (s *stroll) relay(most int) int {
 	return len(events)
 }
 
+// truth is what the reservations of one id must cost in the books.
+type truth struct {
+	at            int64 // when the latest was reserved that the attributor has heard of; 0: usage from Kafka only
+	earlier, last int64 // nano-dollars: those before it, and itself
+	final         bool  // an actual figure of it was heard
+}
+
+func (s *stroll) truthOf(id string) *truth {
+	if s.truths[id] == nil {
+		s.truths[id] = new(truth)
+	}
+	return s.truths[id]
+}
+
 // heard keeps what a reservation must cost: the settle's figure; else the first actual one; else the estimate.
 func (s *stroll) heard(ev usageevent.Event) {
-	id, r := ev.Data.ReservationID, ev.Data.Reservation
+	r, of := ev.Data.Reservation, s.truthOf(ev.Data.ReservationID)
+	if r.Outcome == usageevent.OutcomeLate && of.at == 0 && of.final {
+		return // a dead letter: usage from Kafka has said it, of a reservation that nothing else was said about
+	}
+	if at := r.ReservedAt.UnixMicro(); at > of.at {
+		if of.at > 0 {
+			of.earlier, of.last, of.final = of.earlier+of.last, 0, false
+		}
+		of.at = at
+	}
 	u := int64(0)
 	for _, q := range ev.Data.Meters {
 		n, _ := q.Int64()
@@ -300,14 +323,14 @@ func (s *stroll) heard(ev usageevent.Event) {
 	}
 	switch r.Outcome {
 	case usageevent.OutcomeSettled:
-		s.truth[id], s.final[id] = u, true
+		of.last, of.final = u, true
 	case usageevent.OutcomeEstimated, usageevent.OutcomeUnsettled:
-		if !s.final[id] {
-			s.truth[id] = int64(r.HeldNanos)
+		if !of.final {
+			of.last = int64(r.HeldNanos)
 		}
 	case usageevent.OutcomeLate:
-		if !s.final[id] {
-			s.truth[id], s.final[id] = u, true
+		if !of.final {
+			of.last, of.final = u, true
 		}
 	}
 }
@@ -323,7 +346,8 @@ func (s *stroll) fromKafka(t *rapid.T) {
 	d := s.b.fromKafka(fmt.Sprint("k", s.events), id, root, tokens)
 	t.Logf("» from Kafka %q %d: %s", id, tokens, d.Verdict)
 	if id != "" && d.Verdict == ledger.Booked {
-		s.truth[id], s.final[id] = tokens*cent, true
+		of := s.truthOf(id)
+		of.last, of.final = tokens*cent, true
 	}
 }
 
@@ -488,8 +512,8 @@ func (s *stroll) finish() {
 		own[int64(e.Windows.Day)] += int64(e.Own)
 	}
 	for _, id := range sortedKeys(net) {
-		if net[id] != s.truth[id] {
-			s.t.Fatalf("%s costs %d in the books, want %d", id, net[id], s.truth[id])
+		if of := s.truthOf(id); net[id] != of.earlier+of.last {
+			s.t.Fatalf("%s costs %d in the books, want %+v", id, net[id], *of)
 		}
 	}
 	// Own in Redis = the books' own + open holds, to the nano-dollar.

@@ -33,8 +33,7 @@ type stroll struct {
 	receipts map[*gateHold]string
 	count    map[string]int
 	events   int
-	truth    map[string]int64 // what each reservation must cost in the end, nano-dollars, as the attributor hears of it
-	final    map[string]bool  // an actual figure was heard
+	truths   map[string]*truth // by reservation id, as the attributor hears of them
 }
 
 func strollLimits() gateLimits {
@@ -84,7 +83,7 @@ func TestAdmissionIsTheModel(t *testing.T) {
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
-		s := &stroll{d: d, t: rt, other: other, tenant: fmt.Sprintf("t%d-%d", run, time.Now().UnixNano()), g: newGate(strollLimits()), receipts: map[*gateHold]string{}, count: count, truth: map[string]int64{}, final: map[string]bool{}}
+		s := &stroll{d: d, t: rt, other: other, tenant: fmt.Sprintf("t%d-%d", run, time.Now().UnixNano()), g: newGate(strollLimits()), receipts: map[*gateHold]string{}, count: count, truths: map[string]*truth{}}
 		d.heal()
 		d.clock.us.Store(deskStart().UnixMicro())
 		s.start(offset)

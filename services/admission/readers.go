@@ -131,6 +131,7 @@ func (s *Service) journalEntry(ctx context.Context, t budgetstore.Tenant, e *wei
 	out := budgetstore.JournalEntry{
 		Offset: offset, ReservationID: e.GetReservationId(), ReservedAt: e.GetReservedAt().AsTime(), Root: e.GetLineage().GetRootExecutionId(),
 		Day: e.GetWindows().GetDay(), Scopes: s.scopeRefs(e.GetTenantId(), e.GetScopes()), Said: money.Nano(e.GetHeldNanos()),
+		Lost:   e.GetEpoch() != t.Epoch,
 		Actual: admit.Estimate{Nanos: money.Nano(e.GetOwnNanos()), InputTokens: e.GetInputTokens(), OutputTokens: e.GetOutputTokens()},
 	}
 	switch {

@@ -123,17 +123,20 @@ func TestClosedExecutionRecovers(t *testing.T) {
 }
 
 // Goal: holds whose owners were silent until the recovery had ended, and whose replica died too, are charged when they settle
-// with their receipts, in Redis too, beside new ones. Nothing is held of them between.
+// with their receipts, in Redis too, beside new ones, and are calls of their execution. Nothing is held of them between.
 func TestSettledAfterTheRecovery(t *testing.T) {
 	t.Parallel()
 	const holds = 15
 	w := newWorld(t, map[string]tenant.Contract{"acme": contract()})
 	w.pipeline()
 	r := w.start()
+	status, started, _ := r.do("POST", "/v1/executions", w.keys["acme"], object{"root_execution_id": "x1", "agent_id": "lead"})
+	w.want("start", status, started, 201)
+	token := object{"execution_token": started["token"]}
 	receipts := map[string]any{}
 	for n := range holds {
 		id := fmt.Sprint("old", n)
-		status, out := r.reserve("acme", id, 30)
+		status, out := r.reserve("acme", id, 30, token)
 		w.want(id, status, out, 201)
 		receipts[id] = out["receipt"]
 	}
@@ -153,4 +156,9 @@ func TestSettledAfterTheRecovery(t *testing.T) {
 		w.want(id, status, out, 200)
 	}
 	w.exact(r, "acme", "7.5", "0", "0")
+	status, out := r.reserve("acme", "last", 10, token)
+	w.want("last", status, out, 201)
+	if execution, _ := out["execution"].(map[string]any); fmt.Sprint(execution["calls"]) != fmt.Sprint(holds+1) {
+		t.Errorf("%v, want %d calls", out, holds+1)
+	}
 }

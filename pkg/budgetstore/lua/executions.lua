@@ -68,12 +68,12 @@ local function shut(prefix, root, x)
   x[13] = 0
 end
 
--- Adds to own and held of an execution, if it is known.
-local function spend(prefix, root, nano, held, now, t)
+-- Adds to own and held of an execution, and to its calls, if it is known.
+local function spend(prefix, root, nano, held, now, t, calls)
   if root == '' then return end
   local x, hot = execution(prefix, root, t)
   if not x then return end
-  x[1], x[2] = bounded(x[1] + nano), x[2] + held
+  x[1], x[2], x[3] = bounded(x[1] + nano), x[2] + held, x[3] + (calls or 0)
   if now > x[12] then x[12] = now end
   if t and hot and x[2] > 0 then return put(t, '{x' .. root, bytesOf(x)) end
   if t then t.fields['{x' .. root], t.changed['{x' .. root] = nil, nil end

@@ -24,16 +24,16 @@ local function add(u, day, at, nano, tin, tout)
   end
 end
 
-local function execute(name, nano)
+local function execute(name, nano, calls)
   if name ~= '' and not execution(prefix, name, t) then -- it was reserved in, so it was started
     enrol(prefix .. 'v:r', name, now, tonumber(ARGV[3]))
     keep(prefix, name, unknown(), false, ARGV[3])
   end
-  spend(prefix, name, nano, 0, 0, t)
+  spend(prefix, name, nano, 0, 0, t, calls)
 end
 
 -- Adds an amount that no script has applied.
-local function journal(day, at, nano, tin, tout, root, scopes)
+local function journal(day, at, nano, tin, tout, calls, root, scopes)
   add(t, day, at, nano, tin, tout)
   local p = 1
   while p < #scopes do
@@ -41,7 +41,7 @@ local function journal(day, at, nano, tin, tout, root, scopes)
     local name = sub(scopes, p + 2, p + size)
     local of = branch(name)
     if of then
-      execute(of, nano)
+      execute(of, nano, 0)
     else
       local u = scope(prefix, t[1], name, sub(scopes, p + 1, p + 1) == '*', now)
       add(u, day, at, nano, tin, tout)
@@ -49,12 +49,12 @@ local function journal(day, at, nano, tin, tout, root, scopes)
     end
     p = p + 1 + size
   end
-  execute(root, nano)
+  execute(root, nano, calls)
 end
 
 for i = 5, #ARGV, 4 do
   local id, root = ARGV[i + 1], ARGV[i + 2]
-  local o, kind, at, day, nano, tin, tout, hash = unpack_('<i8i8i8i8i8i8i8c6', ARGV[i])
+  local o, kind, at, day, nano, tin, tout, calls, hash = unpack_('<i8i8i8i8i8i8i8i8c6', ARGV[i])
   if o >= offset then
     local h = find(t, prefix, id)
     if h and h.at == at then
@@ -62,7 +62,7 @@ for i = 5, #ARGV, 4 do
       finish(t, prefix, id, h, nano, tin, tout, hash, until_, now)
       changed = changed + 1
     elseif kind == 1 then
-      journal(day, at, nano, tin, tout, root, ARGV[i + 3])
+      journal(day, at, nano, tin, tout, calls, root, ARGV[i + 3])
       changed = changed + 1
     end
     offset = o + 1
