@@ -56,6 +56,7 @@ func TopicConfigs(t Topic) map[string]string {
 	cfg := map[string]string{
 		"cleanup.policy":    t.spec.Cleanup,
 		"retention.ms":      strconv.FormatInt(t.spec.RetentionMs, 10),
+		"retention.bytes":   "-1", // whatever the broker's own default is: time alone ends a record
 		"max.message.bytes": strconv.Itoa(maxBatchBytes(t)),
 	}
 	if t.Compacted() {

@@ -279,11 +279,16 @@ func TestReaperFollowsPostgres(t *testing.T) {
 		}, "0.12"},
 		{"released", func(s subject) pgstore.Row { return s.row(pgstore.Released) }, "0.12"},
 		{"external", func(s subject) pgstore.Row { return s.row(pgstore.External) }, "0.12"},
-		{"other", func(s subject) pgstore.Row {
+		{"later", func(s subject) pgstore.Row {
+			row := s.row(pgstore.Released)
+			row.ReservedAt = row.ReservedAt.Add(time.Hour)
+			return row
+		}, "0.12"},
+		{"earlier", func(s subject) pgstore.Row { // of an earlier reservation of the id: it says nothing of this one
 			row := s.row(pgstore.Released)
 			row.ReservedAt = row.ReservedAt.Add(-time.Hour)
 			return row
-		}, "0.12"},
+		}, "0.42"},
 	} {
 		status, out := r.reserve("acme", c.id, 30, object{"lease_seconds": 60})
 		w.want(c.id, status, out, 201)
@@ -307,13 +312,13 @@ func TestReaperFollowsPostgres(t *testing.T) {
 			return nil
 		})
 	}
-	// A hold whose id belongs to another reservation cannot be settled: 409, and it is freed.
+	// A hold whose id has ended as a later reservation, by another clock of Redis', cannot be settled: 409, and it is freed.
 	status, out := r.reserve("acme", "reused", 30)
 	w.want("reused", status, out, 201)
 	subj, err := r.svc.fromHold(t.Context(), "acme", "reused")
 	w.must(err)
 	row := subj.row(pgstore.Released)
-	row.ReservedAt = row.ReservedAt.Add(-time.Hour)
+	row.ReservedAt = row.ReservedAt.Add(time.Hour)
 	_, _, err = r.svc.rows.End(t.Context(), row, nil)
 	w.must(err)
 	status, out = r.settle("acme", "reused", object{"meters": object{"output_tokens": 1}})

@@ -25,7 +25,6 @@ func topicManifest(set contractSet) []byte {
 	for _, t := range set.topics {
 		fmt.Fprintf(&b, "  - name: %s\n    partitions: %d\n    config:\n", t.Name, t.Partitions)
 		config := bus.TopicConfigs(bus.NewTopic(t.spec()))
-		config["retention.bytes"] = "-1" // whatever the broker's own default is
 		for _, name := range slices.Sorted(maps.Keys(config)) {
 			fmt.Fprintf(&b, "      %s: %q\n", name, config[name])
 		}
