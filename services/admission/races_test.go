@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,7 +24,7 @@ type rivals struct {
 	t        *testing.T
 	replicas []process
 	mu       sync.Mutex
-	told     map[string]map[string]int // reservation → what its settles were answered
+	told     map[string]map[string]int // reservation, its id and instant → what its settles were answered
 	released map[string]bool
 	receipts map[string]string
 	count    map[string]int
@@ -96,11 +97,12 @@ func (r *rivals) calls(random *rand.Rand, n int) {
 			status, out := p.call(r.world, "rivals", "POST", path+"settle", body)
 			r.saw("settle", status, out)
 			if status == 200 {
+				_, which, _ := strings.Cut(fmt.Sprint(out["event_id"]), ":")
 				r.mu.Lock()
-				if r.told[id] == nil {
-					r.told[id] = map[string]int{}
+				if r.told[which] == nil {
+					r.told[which] = map[string]int{}
 				}
-				r.told[id][fmt.Sprint(out["cost_usd"], " ", out["event_id"])]++
+				r.told[which][fmt.Sprint(out["cost_usd"], " ", out["event_id"])]++
 				r.mu.Unlock()
 			}
 		case 7:
@@ -187,7 +189,7 @@ func (r *rivals) close(books *books) {
 	books.publish()
 	net, own, all := map[string]money.Nano{}, money.Nano(0), money.Nano(0)
 	for _, e := range books.entries {
-		net[e.ReservationID] += e.Own + e.External
+		net[fmt.Sprint(e.ReservationID, ":", e.ReservedAt.UnixNano())] += e.Own + e.External
 		own, all = own+e.Own, all+e.Own+e.External
 	}
 	b, err := r.counters()
