@@ -139,9 +139,17 @@ func open(url string, opts Options, loaded scripts, watch *guard) (*Store, error
 // them for longer than a call's own deadline.
 const readTimeout = time.Second
 
+// poolOf is the size of a pool: ours, or the URL's pool_size where that is smaller.
+func poolOf(ours, urls int) int {
+	if ours == 0 || urls > 0 && urls < ours {
+		return urls
+	}
+	return ours
+}
+
 // connect parses the URL forms of Open. A context's deadline bounds every
 // call; go-redis may retry within it, because the scripts are idempotent.
-// hook sees every new connection; size bounds the pool, 0 is the client's own; lasts bounds the life of a connection.
+// hook sees every new connection; size bounds the pool (0: the URL alone does, or the client); lasts bounds the life of a connection.
 func connect(url string, hook func(context.Context, *redis.Conn) error, size int, lasts time.Duration) (redis.UniversalClient, error) {
 	url, err := passwordFile(url)
 	if err != nil {
@@ -158,7 +166,7 @@ func connect(url string, hook func(context.Context, *redis.Conn) error, size int
 			return nil, fmt.Errorf("redis address: %w", err)
 		}
 		o.ContextTimeoutEnabled, o.MaintNotificationsConfig = true, quiet
-		o.ReadTimeout, o.OnConnect, o.PoolSize = cmp.Or(o.ReadTimeout, readTimeout), hook, cmp.Or(size, o.PoolSize)
+		o.ReadTimeout, o.OnConnect, o.PoolSize = cmp.Or(o.ReadTimeout, readTimeout), hook, poolOf(size, o.PoolSize)
 		o.ConnMaxLifetime, o.ConnMaxLifetimeJitter = cmp.Or(o.ConnMaxLifetime, lasts), cmp.Or(o.ConnMaxLifetimeJitter, lasts/4)
 		return redis.NewClient(o), nil
 	case "+cluster":
@@ -167,7 +175,7 @@ func connect(url string, hook func(context.Context, *redis.Conn) error, size int
 			return nil, fmt.Errorf("redis cluster address: %w", err)
 		}
 		o.ContextTimeoutEnabled, o.MaintNotificationsConfig = true, quiet
-		o.ReadTimeout, o.OnConnect, o.PoolSize = cmp.Or(o.ReadTimeout, readTimeout), hook, cmp.Or(size, o.PoolSize)
+		o.ReadTimeout, o.OnConnect, o.PoolSize = cmp.Or(o.ReadTimeout, readTimeout), hook, poolOf(size, o.PoolSize)
 		o.ConnMaxLifetime, o.ConnMaxLifetimeJitter = cmp.Or(o.ConnMaxLifetime, lasts), cmp.Or(o.ConnMaxLifetimeJitter, lasts/4)
 		return redis.NewClusterClient(o), nil
 	case "+sentinel":
@@ -176,7 +184,7 @@ func connect(url string, hook func(context.Context, *redis.Conn) error, size int
 			return nil, fmt.Errorf("redis sentinel address: %w", err)
 		}
 		o.ContextTimeoutEnabled, o.ReadTimeout = true, cmp.Or(o.ReadTimeout, readTimeout)
-		o.OnConnect, o.PoolSize = hook, cmp.Or(size, o.PoolSize)
+		o.OnConnect, o.PoolSize = hook, poolOf(size, o.PoolSize)
 		o.ConnMaxLifetime, o.ConnMaxLifetimeJitter = cmp.Or(o.ConnMaxLifetime, lasts), cmp.Or(o.ConnMaxLifetimeJitter, lasts/4)
 		return redis.NewFailoverClient(o), nil
 	default:

@@ -173,7 +173,8 @@ func TestOldConnectionElsewhere(t *testing.T) {
 	w := newWorld(t, one(contract()))
 	at := newName(w, w.redis.Address)
 	w.peersLast()
-	other, r := w.start(), w.start(byName(at), func(c *Config) { c.connectionLasts = time.Hour })
+	// One connection: a second one would be made to wherever the name leads when two ask at once, and be used from then on.
+	other, r := w.start(), w.start(byName(at), func(c *Config) { c.Redis, c.connectionLasts = c.Redis+"&pool_size=1", time.Hour })
 	at.lead(testkit.RedisServer(t, part.Config{}).Address, true)
 	w.eventually("it watches another Redis", func() error {
 		if r.contradicted("replicas") == 0 {
