@@ -45,11 +45,12 @@ const (
 	insertEnd = `INSERT INTO reservations AS r (` + ownColumns + `) SELECT ` + ownColumns + ` FROM g WHERE ` + applies + takeOver + `
 		RETURNING tenant_id, reservation_id`
 	// The row of an earlier reservation of the same id gives way: the gate had forgotten that one when it granted this (ADR 0017).
+	// But not to usage from elsewhere, which names the id alone: read again, it may be of the earlier one.
 	takeOver = ` ON CONFLICT (tenant_id, reservation_id) DO UPDATE SET reserved_at = excluded.reserved_at, outcome = excluded.outcome,
 		estimated = excluded.estimated, fingerprint = excluded.fingerprint, own_mode = excluded.own_mode, own_nanos = excluded.own_nanos,
 		held_nanos = excluded.held_nanos, epoch = excluded.epoch, event_id = excluded.event_id, call = excluded.call, answer = excluded.answer,
 		recorded_at = excluded.recorded_at, late_event_id = NULL, late_fingerprint = NULL, late_answer = NULL, late_at = NULL
-		WHERE r.reserved_at < excluded.reserved_at`
+		WHERE r.reserved_at < excluded.reserved_at AND excluded.outcome <> 'external'`
 	updateExternal = `UPDATE reservations r SET outcome = 'settled', estimated = g.estimated, fingerprint = g.fingerprint, own_mode = g.own_mode,
 		own_nanos = g.own_nanos, held_nanos = g.held_nanos, epoch = g.epoch, event_id = g.event_id, answer = g.answer FROM g
 		WHERE r.tenant_id = g.tenant_id AND r.reservation_id = g.reservation_id AND r.reserved_at = g.reserved_at AND r.outcome = 'external'

@@ -73,7 +73,7 @@ const (
 )
 
 // End records row unless the reservation, or a later one of the same id, has ended already, and appends event (nil = none)
-// in the same transaction. The row of one that was reserved earlier is replaced. It returns the row that holds: row itself
+// in the same transaction. The row of one that was reserved earlier is replaced, unless row is External. It returns the row that holds: row itself
 // and true, or the first one and false. An amount that is OwnDirect needs the epoch of its hold to be the one of now:
 // ErrEpochRaised.
 func (s *Store) End(ctx context.Context, row Row, event *outbox.Event) (Row, bool, error) {

@@ -268,6 +268,9 @@ func TestLaterReservationTakesTheRow(t *testing.T) {
 			t.Errorf("the same again, %s: %+v, %v", outcome, stored, done)
 		}
 	}
+	if stored, done := end(at(2), pgstore.External, nil); done || !stored.ReservedAt.Equal(at(1)) {
+		t.Errorf("usage from elsewhere: %+v, %v", stored, done)
+	}
 	if stored, done := end(at(2), pgstore.Settled, event("second")); !done || stored.EventID != "second" {
 		t.Errorf("the second: %+v, %v", stored, done)
 	}

@@ -249,7 +249,7 @@ func (g *gate) read(clock int64, batch []gateEntry, fresh []bool, crash bool) {
 		if e.mode != "" || !e.usage || e.id == "" || h == nil {
 			continue
 		}
-		if g.rowOf(e.id, h.at) == nil {
+		if g.rows[e.id] == nil { // with one of an earlier reservation it may be of that
 			g.rows[e.id] = &gateRow{at: h.at, ask: h.ask, model: h.model, held: h.held, how: "external"}
 		}
 		row := g.rows[e.id]

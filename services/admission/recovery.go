@@ -197,6 +197,9 @@ func (r *recoverer) begin(ctx context.Context, redis budgetstore.Standing) error
 		if err != nil {
 			return err
 		}
+		if again.Epoch != r.maker.Epoch { // another replica would find the right one empty, and the epoch would be raised again
+			return errors.New("admission: an old connection leads to another Redis than a new one: it is left to end")
+		}
 		redis = again
 	}
 	if _, err := r.s.counters.ClearOthers(ctx, r.maker, r.lead.Check); err != nil {
