@@ -228,6 +228,10 @@ func (s *stroll) decide(t *rapid.T, what string, _ gateCall, body object, model 
 		if noop := (found.direct != nil || c.recalls()) && s.g.rowOf(c.id, found.at) != nil; noop { // it only asked whether it was the first
 			return
 		}
+		if row, ended, err := at.svc.rows.Get(context.Background(), s.tenant, c.id); err != nil || s.g.rowOf(c.id, found.at) == nil && (!ended || row.ReservedAt.UnixMicro() < found.at) {
+			s.d.must(err)
+			return // an earlier reservation's row was in the way of the plain insert, and it is that answer which was lost
+		}
 		c.missed = true
 		t.Logf("» %s %s: committed, answer lost: %d", what, c.id, model().status)
 		return

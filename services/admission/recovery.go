@@ -174,7 +174,7 @@ func (r *recoverer) check(ctx context.Context) error {
 	case recovery.Recover:
 		return nil
 	case recovery.Begin:
-		return r.begin(ctx, redis)
+		return r.begin(ctx)
 	case recovery.Raise:
 		r.s.epochs.RaiseSeen(ctx, row, redis, "again, while it was recovering: "+reason, r.readAt)
 		return errOver
@@ -184,25 +184,30 @@ func (r *recoverer) check(ctx context.Context) error {
 }
 
 // begin makes this Redis the one that the counters are made in, once nothing of an earlier epoch is left there. From then on
-// holders may leave their receipts there.
-func (r *recoverer) begin(ctx context.Context, redis budgetstore.Standing) error {
+// holders may leave their receipts there. It speaks by new connections: an old one may lead to a Redis that was left, and what
+// is begun there, others find missing where they look.
+func (r *recoverer) begin(ctx context.Context) error {
+	counters, err := r.s.counters.Afresh()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = counters.Close() }()
+	redis, err := counters.Inspect(ctx)
+	if err != nil {
+		return err
+	}
 	if since := r.row.Now.Sub(r.row.RaisedAt); since < elsewhereWithin && len(r.row.RaisedIn) > 0 && !slices.Equal(redis.ReplicationIDs, r.row.RaisedIn) {
 		return fmt.Errorf("%w: the loss was seen in another Redis", errOver)
 	}
 	if redis.Epoch != r.maker.Epoch {
-		if err := r.s.counters.SetEpoch(ctx, r.maker.Epoch); err != nil {
+		if err := counters.SetEpoch(ctx, r.maker.Epoch); err != nil {
 			return err
 		}
-		again, err := r.s.counters.Inspect(ctx)
-		if err != nil {
+		if redis, err = counters.Inspect(ctx); err != nil {
 			return err
 		}
-		if again.Epoch != r.maker.Epoch { // another replica would find the right one empty, and the epoch would be raised again
-			return errors.New("admission: an old connection leads to another Redis than a new one: it is left to end")
-		}
-		redis = again
 	}
-	if _, err := r.s.counters.ClearOthers(ctx, r.maker, r.lead.Check); err != nil {
+	if _, err := counters.ClearOthers(ctx, r.maker, r.lead.Check); err != nil {
 		return err
 	}
 	if _, err := r.lead.Begin(ctx, r.maker.Epoch, redis.ReplicationIDs); err != nil {
